@@ -1,0 +1,55 @@
+# Needs Python >= 3.11 (another one: make PYTHON=python3.12 test) and make; the rest goes into .venv.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+# Always with the constraints: they name the one tested torch.
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+
+# One thread per worker: xdist already fills the cores.
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest
+
+.PHONY: help demo test long bench format clean
+
+help:
+	@echo "make demo    trace three networks (installs the runtime dependencies only)"
+	@echo "make test    formatter, linter, types and the default tests"
+	@echo "make long    the tests marked long"
+	@echo "make bench   time of tracing"
+	@echo "make format  format and fix what can be fixed"
+	@echo "make clean   remove .venv, caches and builds"
+
+demo: $(VENV)/.runtime
+	$(BIN)/python examples/trace_three.py
+
+test: $(VENV)/.dev
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(PYTEST) -n 2
+
+long: $(VENV)/.dev
+	$(PYTEST) -m long
+
+bench: $(VENV)/.runtime
+	$(BIN)/python benchmarks/trace_time.py
+
+format: $(VENV)/.dev
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+clean:
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# The stamps are written last, so an interrupted installation is done again.
+$(VENV)/.runtime: pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+		|| { echo "transfuse needs Python >= 3.11; $(PYTHON) is none: make PYTHON=/path/to/python"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(INSTALL) -e .
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.runtime
+	$(INSTALL) -e '.[dev]'
+	@touch $@

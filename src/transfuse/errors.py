@@ -1,0 +1,29 @@
+"""The errors a user can meet: one root, few leaves, each named after what the user can do about it.
+
+Every message says where it happened, what was found, what was expected, and what to do.
+"""
+
+
+class FusionError(Exception):
+    """Root of everything that transfuse raises on purpose."""
+
+
+class LayoutError(FusionError):
+    """A layout is malformed, or tensors do not fit it: change the layout or the tensors."""
+
+
+class InputError(FusionError):
+    """A model, example input or option cannot be used as given: change what is passed in."""
+
+
+class TraceError(FusionError):
+    """The model runs but cannot be traced: change the model, pass a rule, or write the layout by hand."""
+
+
+class ProofError(FusionError):
+    """Moving units by the layout changed what the network computes: the layout is wrong for this network."""
+
+
+def listing(headline: str, problems: list[str]) -> str:
+    """One message for many problems, so that a user sees all of them at once."""
+    return headline + "".join(f"\n  - {problem}" for problem in problems)

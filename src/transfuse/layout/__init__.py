@@ -1,0 +1,20 @@
+"""Layouts: which axes of which tensors move together; their notation; moving a state by them."""
+
+from .actions import Action, permute, random_actions
+from .notation import parse, render
+from .records import Axis, Block, Fixed, Layout, Run, Slot, Space
+
+__all__ = [
+    "Action",
+    "Axis",
+    "Block",
+    "Fixed",
+    "Layout",
+    "Run",
+    "Slot",
+    "Space",
+    "parse",
+    "permute",
+    "random_actions",
+    "render",
+]

@@ -1,0 +1,160 @@
+"""The notation of layouts: a table to read that is also YAML to edit and read back.
+
+    spaces:
+      conv.out: 8 scales
+      lstm.l0:  6 signs
+    tensors:
+      conv.weight:       [conv.out, 3, 5, 5]
+      fc.weight:         [10, < conv.out*16]
+      lstm.weight_ih_l0: ['|lstm.l0| + |lstm.l0| + lstm.l0 + |lstm.l0|', 28]
+    fixed:
+      fc.weight: {0: returned by the model}
+
+An axis is a sum of segments. `3`: three positions that stay. `conv.out`: its units in order. `conv.out*16`: sixteen
+consecutive slots a unit. `(a b)`: woven, a slot of `a`, a slot of `b`, again for the next unit. `a[2 0 1]`: these
+units. `|a|`: even slots, which ignore the unit's sign and scale. `< a`: the tensor consumes the units (is summed over
+them); without it, it produces them. Beside a space's width stand its symmetries.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from itertools import groupby
+from typing import Any
+
+import yaml
+
+from ..errors import LayoutError
+from .records import Axis, Fixed, Layout, Run, Slot, Space
+
+_NAME = r"[^\s\[\]()|*+<>,'\"{}&!%@`#]+"
+_SLOT = re.compile(rf"(?P<even>\|)?(?P<name>{_NAME})(?(even)\|)(\*(?P<times>\d+))?")
+_RUN = re.compile(rf"(?P<body>\([^()]*\)|\|?{_NAME}\|?(?:\*\d+)?)(?:\[(?P<units>[\d ]*)\])?")
+
+
+def render(layout: Layout) -> str:
+    """A layout as text: an aligned table that `parse` reads back."""
+    spaces = {space.name: _space_text(space) for space in layout.spaces}
+    tensors = {
+        name: "[" + ", ".join(_scalar(_axis_text(axis)) for axis in axes) + "]"
+        for name, axes in layout.tensors.items()
+    }
+    fixed = {
+        name: "{" + ", ".join(f"{axis}: {_scalar(reason)}" for axis, reason in reasons.items()) + "}"
+        for name, reasons in layout.fixed.items()
+    }
+    sections = {"spaces": spaces, "tensors": tensors, "fixed": fixed}
+    return "\n".join(_section(title, rows) for title, rows in sections.items() if rows or title != "fixed")
+
+
+def parse(text: str) -> Layout:
+    """Read a layout from text in the notation that `print(layout)` writes.
+
+    Raises:
+        LayoutError: with every entry that cannot be read, and what was expected there.
+    """
+    try:
+        document = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise LayoutError(f"the layout is not valid YAML: {error}") from error
+    if not isinstance(document, Mapping):
+        raise LayoutError("the layout is not a mapping: expected the keys spaces, tensors and, if any, fixed")
+    unknown = sorted(str(key) for key in set(document) - {"spaces", "tensors", "fixed"})
+    if unknown:
+        raise LayoutError(f"unknown keys in the layout: {', '.join(unknown)}; known: spaces, tensors, fixed")
+    sections = {key: _mapping(document, key) for key in ("spaces", "tensors", "fixed")}
+    spaces = tuple(_parse_space(str(name), value) for name, value in sections["spaces"].items())
+    tensors = {str(name): _parse_axes(str(name), axes) for name, axes in sections["tensors"].items()}
+    fixed = {
+        str(name): {int(axis): str(reason) for axis, reason in _mapping(sections["fixed"], name).items()}
+        for name in sections["fixed"]
+    }
+    return Layout(spaces, tensors, fixed)
+
+
+def _section(title: str, rows: Mapping[str, str]) -> str:
+    if not rows:
+        return f"{title}: {{}}"
+    keys = {name: _scalar(name) + ":" for name in rows}
+    wide = max(map(len, keys.values()))
+    return "\n".join([f"{title}:", *(f"  {keys[name]:<{wide}} {value}" for name, value in rows.items())])
+
+
+def _scalar(text: str) -> str:
+    """Text as a YAML scalar: plain where that reads back as the same text, quoted otherwise."""
+    plain = re.fullmatch(r"(< )?[\w.*][\w.* +/()-]*", text) and ": " not in text and not text.endswith(" ")
+    try:
+        if plain and str(yaml.safe_load(f"[{text}]")[0]) == text:
+            return text
+    except yaml.YAMLError:
+        pass
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _space_text(space: Space) -> str:
+    return " ".join([str(space.units), *["signs"] * space.signs, *["scales"] * space.scales])
+
+
+def _axis_text(axis: Axis) -> str:
+    text = " + ".join(_segment_text(segment) for segment in axis.segments) or "0"
+    return f"< {text}" if axis.side == "consumes" else text
+
+
+def _segment_text(segment: Run | Fixed) -> str:
+    if isinstance(segment, Fixed):
+        return str(segment.count)
+    parts = []
+    for slot, repeats in groupby(segment.cell):
+        times = len(list(repeats))
+        name = f"|{slot.space}|" if slot.even else slot.space
+        parts.append(name if times == 1 else f"{name}*{times}")
+    body = parts[0] if len(parts) == 1 else f"({' '.join(parts)})"
+    return body if segment.units is None else f"{body}[{' '.join(map(str, segment.units))}]"
+
+
+def _mapping(document: Mapping[Any, Any], key: str) -> Mapping[Any, Any]:
+    value = document.get(key) or {}
+    if not isinstance(value, Mapping):
+        raise LayoutError(f"{key} in the layout is {value!r}; expected a mapping of names")
+    return value
+
+
+def _parse_space(name: str, value: Any) -> Space:
+    words = str(value).split()
+    if not words or not words[0].isdigit() or not set(words[1:]) <= {"signs", "scales"}:
+        raise LayoutError(
+            f"space {name}: cannot read {value!r}; expected its width and, if any, signs and scales ('8 signs')"
+        )
+    return Space(name, int(words[0]), "signs" in words, "scales" in words)
+
+
+def _parse_axes(tensor: str, axes: Any) -> tuple[Axis, ...]:
+    if not isinstance(axes, list):
+        raise LayoutError(f"tensor {tensor}: {axes!r} is not a list; expected one entry for each axis")
+    return tuple(_parse_axis(str(axis), f"tensor {tensor} axis {number}") for number, axis in enumerate(axes))
+
+
+def _parse_axis(text: str, where: str) -> Axis:
+    body = text.strip()
+    consumes = body.startswith("<")
+    segments = [_parse_segment(part.strip(), where) for part in body.removeprefix("<").split(" + ")]
+    kept = tuple(segment for segment in segments if segment != Fixed(0))
+    return Axis(kept, "consumes" if consumes else "produces")
+
+
+def _parse_segment(text: str, where: str) -> Run | Fixed:
+    if text.isdigit():
+        return Fixed(int(text))
+    match = _RUN.fullmatch(text)
+    parts = match["body"].strip("()").split() if match else []
+    slots = [_SLOT.fullmatch(part) for part in parts]
+    if not match or not slots or not all(slots):
+        raise LayoutError(
+            f"{where}: cannot read {text!r}; expected a number, a space, 'space*4', '|space|', '(a b)' or 'a[1 0]'"
+        )
+    cell = tuple(
+        Slot(slot["name"], bool(slot["even"])) for slot in slots if slot for _ in range(int(slot["times"] or 1))
+    )
+    units = None if match["units"] is None else tuple(int(unit) for unit in match["units"].split())
+    return Run(cell, units)

@@ -1,0 +1,115 @@
+"""Between recipes and shapes: the widths that explain a state, and the positions that follow from widths.
+
+In: a layout, shapes or widths. Out: widths with the mismatches that no width explains, blocks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+
+from ..errors import LayoutError
+from .records import Axis, Block, Fixed, HasShape, Layout, Run
+
+
+def _segments(axis: Axis, widths: Mapping[str, int]) -> Iterator[tuple[Run, int, int]]:
+    """Each run of an axis with its start and its number of units."""
+    start = 0
+    for segment in axis.segments:
+        if isinstance(segment, Fixed):
+            start += segment.count
+            continue
+        count = widths[segment.cell[0].space] if segment.units is None else len(segment.units)
+        yield segment, start, count
+        start += count * len(segment.cell)
+
+
+def axis_blocks(tensor: str, number: int, axis: Axis, widths: Mapping[str, int]) -> Iterator[Block]:
+    """One block for each space on an axis: its slots in the order in which they appear."""
+    places: dict[str, list[list[int]]] = {name: [[] for _ in range(widths[name])] for name in axis.spaces}
+    parity: dict[str, list[list[bool]]] = {name: [[] for _ in range(widths[name])] for name in axis.spaces}
+    for run, start, count in _segments(axis, widths):
+        for step, unit in enumerate(range(count) if run.units is None else run.units):
+            for offset, slot in enumerate(run.cell):
+                if unit >= widths[slot.space]:
+                    raise LayoutError(
+                        f"{tensor} axis {number} places unit {unit} of space {slot.space}, which has "
+                        f"{widths[slot.space]} units; list units below that"
+                    )
+                places[slot.space][unit].append(start + step * len(run.cell) + offset)
+                parity[slot.space][unit].append(not slot.even)
+    for name in axis.spaces:
+        if len({len(row) for row in places[name]}) != 1 or len({tuple(row) for row in parity[name]}) != 1:
+            raise LayoutError(
+                f"{tensor} axis {number} does not give every unit of space {name} the same slots; "
+                "list each unit equally often and in the same parity"
+            )
+        yield Block(
+            tensor, number, name, np.array(places[name], dtype=np.int64), axis.side, np.array(parity[name][0])
+        )
+
+
+def solve(layout: Layout, state: Mapping[str, HasShape]) -> tuple[dict[str, int], list[str]]:
+    """Widths that explain a state's shapes, and what no width explains.
+
+    Each axis is one equation; axes with a single unknown are solved first, again and again. What stays open
+    (two spaces that only ever stand side by side) keeps its traced width.
+    """
+    problems = [f"tensor {name} is missing" for name in layout.tensors if name not in state]
+    problems += [f"tensor {name} is not in the layout" for name in state if name not in layout.tensors]
+    open_axes: list[tuple[str, int, Axis, int]] = []
+    for tensor, axes in layout.tensors.items():
+        if tensor not in state:
+            continue
+        shape = tuple(state[tensor].shape)
+        if len(shape) != len(axes):
+            problems.append(f"tensor {tensor} has shape {list(shape)}, the layout expects {len(axes)} axes")
+            continue
+        open_axes += [(tensor, number, axis, shape[number]) for number, axis in enumerate(axes)]
+    listed = {slot.space for _, _, axis, _ in open_axes for run in axis.segments
+              if isinstance(run, Run) and run.units is not None for slot in run.cell}  # fmt: skip
+    widths = {space.name: space.units for space in layout.spaces if space.name in listed}
+    while True:
+        unknown = [entry for entry in open_axes if not set(entry[2].spaces) <= widths.keys()]
+        if not unknown:
+            break
+        single = [entry for entry in unknown if len(_unknowns(entry[2], widths)) == 1]
+        if single:
+            _, _, axis, length = single[0]
+            (group,) = _unknowns(axis, widths)
+            widths.update(dict.fromkeys(group, _width_on(axis, group, widths, length)))
+        else:
+            name = next(name for name in unknown[0][2].spaces if name not in widths)
+            widths[name] = layout[name].units
+    for tensor, number, axis, length in open_axes:
+        if (expected := _length(axis, widths)) != length:
+            parts = ", ".join(f"{name} = {widths[name]}" for name in axis.spaces) or "no moving units"
+            problems.append(f"tensor {tensor} axis {number} has length {length}, expected {expected} ({parts})")
+    return {space.name: widths.get(space.name, space.units) for space in layout.spaces}, problems
+
+
+def _unknowns(axis: Axis, widths: Mapping[str, int]) -> set[frozenset[str]]:
+    """Groups of spaces on an axis whose width is not known yet; woven spaces share one."""
+    cells = (frozenset(s.space for s in run.cell) for run in axis.segments if isinstance(run, Run))
+    return {cell for cell in cells if not cell <= widths.keys()}
+
+
+def _width_on(axis: Axis, group: frozenset[str], widths: Mapping[str, int], length: int) -> int:
+    """The width of the one unknown group of an axis; rounded, since the caller checks the length."""
+    rest, per_unit = 0, 0
+    for segment in axis.segments:
+        if isinstance(segment, Fixed):
+            rest += segment.count
+        elif frozenset(slot.space for slot in segment.cell) == group:
+            per_unit += len(segment.cell)
+        else:
+            count = len(segment.units) if segment.units is not None else widths[segment.cell[0].space]
+            rest += count * len(segment.cell)
+    return max((length - rest) // per_unit, 0)
+
+
+def _length(axis: Axis, widths: Mapping[str, int]) -> int:
+    """Length of an axis for given widths."""
+    fixed = sum(segment.count for segment in axis.segments if isinstance(segment, Fixed))
+    return fixed + sum(count * len(run.cell) for run, _, count in _segments(axis, widths))

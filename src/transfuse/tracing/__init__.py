@@ -1,0 +1,9 @@
+"""Tracing: from a module to its layout, with a proof."""
+
+from .algebra import Algebra
+from .labels import Labels
+from .proof import prove
+from .rules import RULES, Call, Rule, rule
+from .tracer import trace
+
+__all__ = ["RULES", "Algebra", "Call", "Labels", "Rule", "prove", "rule", "trace"]

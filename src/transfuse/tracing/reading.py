@@ -1,0 +1,295 @@
+"""Reading a recording: every operation by its rule, from the first placeholder to the outputs.
+
+In: a recording and a table of rules. Out: the registry of units, and the ids on the axes of each tensor of the state.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, fx
+from torch.utils import _pytree as pytree
+
+from ..errors import TraceError
+from .algebra import Algebra
+from .labels import Labels
+from .recording import Recording
+from .registry import Registry
+from .rules import Call, Rule
+
+Unknown = Literal["fix", "raise"]
+_PACKAGES = (str(Path(torch.__file__).parent), str(Path(__file__).parent))
+
+
+@dataclass
+class Reading:
+    """What reading a network has found.
+
+    Args:
+        registry: Relations between the ids of units.
+        ids: For each tensor of the state and each of its axes longer than 1, the ids on it.
+        unknown: Operations without a rule, with where they are called.
+        used: Names of the tensors that the network reads.
+    """
+
+    registry: Registry
+    ids: dict[str, dict[int, Tensor]] = field(default_factory=dict)
+    unknown: dict[str, str] = field(default_factory=dict)
+    used: set[str] = field(default_factory=set)
+
+
+def read(
+    recording: Recording, state: Mapping[str, Tensor], *, rules: Mapping[str, Rule], unknown: Unknown = "fix"
+) -> Reading:
+    """Read every operation of a recording by its rule.
+
+    Raises:
+        TraceError: for an operation without a rule, if `unknown` is "raise".
+    """
+    reader = _Reader(recording, state, rules, unknown)
+    for node in recording.graph.nodes:
+        if node in reader.live:
+            reader.step(node)
+    return reader.reading
+
+
+class _Reader:
+    def __init__(
+        self, recording: Recording, state: Mapping[str, Tensor], rules: Mapping[str, Rule], unknown: Unknown
+    ) -> None:
+        self.recording, self.state, self.rules, self.unknown = recording, state, rules, unknown
+        self.algebra = Algebra()
+        self.reading = Reading(self.algebra.registry)
+        self.values: dict[fx.Node, Any] = {}
+        self.live = _live(recording.graph)
+        self.memory = _Memory() if any(map(_mutates, recording.graph.nodes)) else None
+
+    def step(self, node: fx.Node) -> None:
+        if node.op == "placeholder":
+            self.values[node] = self._placeholder(node)
+        elif node.op == "get_attr":
+            value = self.recording.attributes.get(str(node.target))
+            self.values[node] = None if value is None else value.clone()
+        elif node.op == "output":
+            self._output(node)
+        elif node.target is operator.getitem:
+            self.values[node] = self.values[node.args[0]][node.args[1]]
+        else:
+            self.values[node] = self._call(node)
+        if self.memory is not None and node.op != "output":
+            self.memory.follow(node, self)
+
+    def _placeholder(self, node: fx.Node) -> Any:
+        if node.name in self.recording.constants:
+            value = self.recording.constants[node.name]
+            return value.clone() if isinstance(value, Tensor) else value
+        name = self.recording.state.get(node.name)
+        if name is None:
+            example = node.meta.get("val")
+            self.algebra.where = "a model input"
+            return self.algebra.source(example.shape) if isinstance(example, Tensor) else example
+        tensor = self.state[name]
+        self.reading.used.add(name)
+        if not (tensor.is_floating_point() or tensor.is_complex()):
+            return tensor.clone()
+        labels = self.algebra.parameter(tensor.shape)
+        axes = [axis for axis, length in enumerate(tensor.shape) if length > 1]
+        self.reading.ids[name] = {axis: ids.reshape(-1) for axis, ids in zip(axes, labels.units, strict=True)}
+        return labels
+
+    def _output(self, node: fx.Node) -> None:
+        self.algebra.where = ""
+        for result in pytree.tree_leaves(node.args):
+            value = self.values.get(result) if isinstance(result, fx.Node) else None
+            if isinstance(value, Labels):
+                self.algebra.pinned(value, None, "is returned by the model")
+
+    def _call(self, node: fx.Node) -> Any:
+        args, kwargs = pytree.tree_map_only(
+            fx.Node, lambda argument: self.values[argument], (node.args, dict(node.kwargs)),
+            is_leaf=lambda leaf: isinstance(leaf, fx.Node),
+        )  # fmt: skip
+        leaves = pytree.tree_leaves((args, kwargs), is_leaf=lambda leaf: isinstance(leaf, Labels))
+        if not any(isinstance(leaf, Labels) for leaf in leaves):
+            return node.target(*args, **kwargs)  # type: ignore[operator]  # a constant: computed as it is
+        self.algebra.where = _where(node)
+        if not isinstance(node.target, torch._ops.OpOverload):
+            return self._without_rule(node, str(node.target), leaves, "has no rule")
+        call = _bind(node, args, kwargs, _live_results(node, self.live))
+        rule = self.rules.get(f"{call.name}.{node.target._overloadname}") or self.rules.get(call.name)
+        if not call.shapes:
+            return None
+        if rule is None:
+            return self._without_rule(node, call.name, leaves, "has no rule")
+        try:
+            results = rule(self.algebra, call)
+        except Exception as error:  # a rule that meets what it was not written for: fixed, never guessed
+            return self._without_rule(node, call.name, leaves, f"met what its rule does not know ({error})")
+        return _checked(node, call, results)
+
+    def _without_rule(self, node: fx.Node, name: str, leaves: Sequence[Any], why: str) -> Any:
+        if self.unknown == "raise":
+            raise TraceError(f"{name} {why}, {_where(node)}; pass a rule for it, or unknown='fix'")
+        self.reading.unknown.setdefault(name, _where(node))
+        tensors = [leaf for leaf in leaves if isinstance(leaf, Labels | Tensor)]
+        results = [self.algebra.opaque(shape, tensors, f"{name} {why}") for shape in _shapes(node)]
+        return results[0] if isinstance(node.meta.get("val"), Tensor) else results
+
+
+class _Memory:
+    """Views and in-place operations: which values share memory, found by running the same views on indices.
+
+    Each value has an integer tensor that stands for its memory: views of one value give views of that tensor, copies
+    give copies. A write to one value is read by all that share its memory.
+    """
+
+    def __init__(self) -> None:
+        self.cells: dict[fx.Node, Any] = {}
+        self.sharing: dict[int, list[fx.Node]] = {}
+
+    def follow(self, node: fx.Node, reader: _Reader) -> None:
+        self.cells[node] = self._cells(node)
+        if isinstance(self.cells[node], Tensor):
+            self.sharing.setdefault(_storage(self.cells[node]), []).append(node)
+        if _mutates(node):
+            written = node.args[0]
+            if isinstance(written, fx.Node):
+                self._write(written, reader.values[node], reader)
+
+    def _cells(self, node: fx.Node) -> Any:
+        """The memory of a node's value: that of its base where the op gives a view, else new."""
+        if node.target is operator.getitem:
+            held = self.cells.get(node.args[0])
+            if isinstance(held, list | tuple):
+                return held[node.args[1]]
+        schema = getattr(node.target, "_schema", None)
+        if schema is not None and any(result.alias_info is not None for result in schema.returns):
+            base = self.cells.get(node.args[0]) if node.args and isinstance(node.args[0], fx.Node) else None
+            if isinstance(base, Tensor):
+                return base if schema.is_mutable else self._viewed(node, base)
+        example = node.meta.get("val")
+        return torch.arange(example.numel()).reshape(example.shape) if isinstance(example, Tensor) else None
+
+    @staticmethod
+    def _viewed(node: fx.Node, base: Tensor) -> Any:
+        others = node.args[1:]
+        if any(isinstance(leaf, fx.Node) for leaf in pytree.tree_leaves((others, dict(node.kwargs)))):
+            return None
+        if "to" in str(node.target).split(".")[1:2]:
+            example = node.meta.get("val")
+            return base if isinstance(example, Tensor) and node.args[0].meta["val"].dtype == example.dtype else None
+        return node.target(base, *others, **node.kwargs)
+
+    def _write(self, written: fx.Node, value: Any, reader: _Reader) -> None:
+        """Carry a write to the memory over to all values that share it."""
+        cells = self.cells.get(written)
+        if not isinstance(cells, Tensor) or not isinstance(value, Labels | Tensor):
+            return
+        nodes = self.sharing[_storage(cells)]
+        t, base = reader.algebra, nodes[0]
+        if isinstance(reader.values[base], Tensor) and isinstance(value, Tensor):
+            return  # constants were written to by the call itself
+        whole = value
+        if cells is not self.cells[base]:
+            count = self.cells[base].numel()
+            source = torch.arange(count)
+            source[cells.reshape(-1)] = count + torch.arange(cells.numel())
+            source = source.reshape(self.cells[base].shape)
+            (whole,) = t.move(
+                lambda old, new: torch.cat([old.reshape(-1), new.reshape(-1)])[source], reader.values[base], value
+            )
+        for node in nodes:
+            places = self.cells[node]
+            if places is self.cells[base]:
+                reader.values[node] = whole
+            else:
+                (reader.values[node],) = t.move(lambda array, places=places: array.reshape(-1)[places], whole)
+
+
+def _storage(tensor: Tensor) -> int:
+    return tensor.untyped_storage().data_ptr()
+
+
+def _mutates(node: fx.Node) -> bool:
+    schema = getattr(node.target, "_schema", None)
+    return schema is not None and schema.is_mutable
+
+
+def _live(graph: fx.Graph) -> set[fx.Node]:
+    """Operations that the outputs depend on, that write to memory, or whose result Python reads."""
+    live: set[fx.Node] = set()
+    for node in reversed(graph.nodes):
+        reads = node.op == "output" or _mutates(node) or "item" in str(node.target).split(".")
+        if reads or any(user in live for user in node.users):
+            live.add(node)
+    return live
+
+
+def _live_results(node: fx.Node, live: set[fx.Node]) -> frozenset[int]:
+    """Which results of an operation with several are read."""
+    picked = {user.args[1] for user in node.users if user in live and user.target is operator.getitem}
+    return frozenset(index for index in picked if isinstance(index, int)) or frozenset([0])
+
+
+def _bind(node: fx.Node, args: Sequence[Any], kwargs: Mapping[str, Any], live: frozenset[int]) -> Call:
+    """The call's arguments by the names of its schema."""
+    schema = node.target._schema  # type: ignore[union-attr]
+    arguments = {}
+    for index, argument in enumerate(schema.arguments):
+        if index < len(args):
+            arguments[argument.name] = args[index]
+        elif argument.name in kwargs:
+            arguments[argument.name] = kwargs[argument.name]
+        elif argument.has_default_value():
+            arguments[argument.name] = argument.default_value
+    name = schema.name
+    function: Callable[..., Any] = node.target  # type: ignore[assignment]
+    if schema.is_mutable and name.endswith("_"):
+        name = name.removesuffix("_")
+        library, plain = name.split("::")
+        packet = getattr(getattr(torch.ops, library), plain, None)
+        function = function if packet is None else packet
+    return Call(name, function, arguments, _shapes(node), live)
+
+
+def _shapes(node: fx.Node) -> tuple[tuple[int, ...], ...]:
+    """The shape of each tensor that an operation gives."""
+    results = pytree.tree_leaves(node.meta.get("val"))
+    return tuple(tuple(result.shape) for result in results if isinstance(result, Tensor))
+
+
+def _checked(node: fx.Node, call: Call, results: Any) -> Any:
+    """The results of a rule in the form of the op's own, after a check of their shapes."""
+    single = isinstance(node.meta.get("val"), Tensor)
+    found = [results] if isinstance(results, Labels) else list(results)
+    if len(found) < len(call.shapes) or any(
+        value.shape != shape for value, shape in zip(found, call.shapes, strict=False)
+    ):
+        got = [list(value.shape) for value in found]
+        raise TraceError(
+            f"the rule for {call.name} gave labels of shapes {got}, the operation gives "
+            f"{[list(shape) for shape in call.shapes]}, {_where(node)}; correct the rule"
+        )
+    return found[0] if single else found
+
+
+def _where(node: fx.Node) -> str:
+    """The operation and the line of the user's code that called it."""
+    name = str(node.target)
+    for file, line in reversed(list(_frames(node.meta.get("stack_trace") or ""))):
+        if not file.startswith(_PACKAGES):
+            return f"{name} at {Path(file).name}:{line}"
+    return name
+
+
+def _frames(trace: str) -> Iterator[tuple[str, str]]:
+    """File and line of each frame in a stack trace."""
+    for text in trace.splitlines():
+        words = text.strip().split('"')
+        if len(words) == 3 and words[0] == "File " and words[2].startswith(", line "):
+            yield words[1], words[2].removeprefix(", line ").split(",")[0]

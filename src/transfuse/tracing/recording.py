@@ -1,0 +1,270 @@
+"""From a module and example inputs to a graph of `aten` operations.
+
+Two recorders speak the same language: `torch.export` (non-strict), and, where it refuses (packed sequences, branches
+that depend on data), an eager recording by `make_fx` of what really ran on the example inputs. Both keep LSTM, GRU
+and attention whole.
+
+In: a module. Out: a `Recording`. Not here: what the operations mean (`rules`).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, fx, nn
+from torch.export.graph_signature import ConstantArgument, InputKind
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.utils import _pytree as pytree
+
+from ..errors import InputError, TraceError, listing
+
+Recorder = Literal["export", "eager"]
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """Example inputs as positional and keyword arguments."""
+
+    args: tuple[Any, ...] = ()
+    kwargs: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+    @staticmethod
+    def of(example_inputs: Any) -> Arguments:
+        """From a tensor, a tuple (or list) of positional arguments, or a dict of keyword arguments."""
+        if isinstance(example_inputs, Tensor):
+            return Arguments((example_inputs,))
+        if isinstance(example_inputs, Mapping):
+            return Arguments((), dict(example_inputs))
+        if isinstance(example_inputs, tuple | list):
+            return Arguments(tuple(example_inputs))
+        raise InputError(
+            f"example_inputs is {type(example_inputs).__name__}; expected a tensor, a tuple of positional arguments, "
+            "or a dict of keyword arguments"
+        )
+
+    def map(self, function: Callable[[Tensor], Tensor]) -> Arguments:
+        """The same arguments with a function applied to every tensor."""
+        args, kwargs = pytree.tree_map_only(Tensor, function, (self.args, dict(self.kwargs)))
+        return Arguments(args, kwargs)
+
+
+@dataclass(frozen=True, eq=False)
+class Recording:
+    """A graph of operations, and what its placeholders stand for.
+
+    Args:
+        graph: The operations.
+        attributes: Constant tensors that the graph reads by name.
+        state: Placeholder name -> name of the tensor in the state.
+        constants: Placeholder name -> constant value.
+        recorder: Which recorder made it.
+        refusal: Why `torch.export` refused, where it did.
+    """
+
+    graph: fx.Graph
+    attributes: Mapping[str, Tensor]
+    state: Mapping[str, str]
+    constants: Mapping[str, Any]
+    recorder: Recorder
+    refusal: str = ""
+
+
+def model_state(model: nn.Module) -> dict[str, Tensor]:
+    """Parameters and persistent buffers by name, in the order of `state_dict`, tied ones under each name."""
+    named = dict(model.named_parameters(remove_duplicate=False)) | dict(model.named_buffers(remove_duplicate=False))
+    saved = model.state_dict()
+    return {name: named[name] for name in saved if name in named}
+
+
+def canonical_names(state: Mapping[str, Tensor]) -> dict[str, str]:
+    """For each tensor the first name under which it stands: tied tensors have one."""
+    first: dict[int, str] = {}
+    return {name: first.setdefault(id(tensor), name) for name, tensor in state.items()}
+
+
+def check_model(model: nn.Module) -> None:
+    """Refuse what cannot be traced, with every problem at once.
+
+    Raises:
+        InputError: naming each tensor that is lazy, quantised, sparse or without data, and what to do.
+    """
+    if not isinstance(model, nn.Module):
+        raise InputError(f"model is {type(model).__name__}; expected a torch.nn.Module")
+    problems = []
+    for name, tensor in [*model.named_parameters(), *model.named_buffers()]:
+        if isinstance(tensor, nn.parameter.UninitializedTensorMixin):
+            problems.append(f"{name} is not initialised: run the model once on real inputs (lazy modules need it)")
+        elif tensor.is_quantized:
+            problems.append(f"{name} is quantised: dequantise the model first")
+        elif tensor.layout is not torch.strided:
+            problems.append(f"{name} is sparse ({tensor.layout}): make it dense with .to_dense() first")
+        elif tensor.is_meta:
+            problems.append(f"{name} is on the meta device and has no values: load the weights first")
+    for name, module in model.named_modules():
+        if "quantized" in type(module).__module__:
+            problems.append(f"module {name} ({type(module).__name__}) is quantised: trace the float model instead")
+    if problems:
+        raise InputError(listing("this model cannot be traced as it is:", problems))
+
+
+@contextmanager
+def undisturbed(model: nn.Module) -> Iterator[None]:
+    """Evaluation mode and a private random state; everything is put back afterwards."""
+    modes = {module: module.training for module in model.modules()}
+    fast_path = torch.backends.mha.get_fastpath_enabled()
+    try:
+        with torch.random.fork_rng(devices=[]), torch.no_grad(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            torch.backends.mha.set_fastpath_enabled(False)
+            model.eval()
+            yield
+    finally:
+        torch.backends.mha.set_fastpath_enabled(fast_path)
+        for module, mode in modes.items():
+            module.training = mode
+
+
+def run(model: nn.Module, state: Mapping[str, Tensor], inputs: Arguments) -> list[Tensor]:
+    """The tensors in the output of a model that runs with another state; the model is not changed."""
+    torch.manual_seed(0)
+    return tensors_in(_call(model, state, inputs))
+
+
+def _call(model: nn.Module, state: Mapping[str, Tensor], inputs: Arguments) -> Any:
+    """Run a model with another state; of tied tensors only the first counts."""
+    own = {name for name, _ in [*model.named_parameters(), *model.named_buffers()]}
+    chosen = {name: tensor for name, tensor in state.items() if name in own}
+    return torch.func.functional_call(model, chosen, inputs.args, dict(inputs.kwargs))
+
+
+def tensors_in(output: Any) -> list[Tensor]:
+    """All tensors in an output: nested tuples, lists, dicts, dataclasses."""
+    if isinstance(output, Tensor):
+        return [output]
+    if isinstance(output, Mapping):
+        parts: Sequence[Any] = list(output.values())
+    elif isinstance(output, list | tuple):
+        parts = output
+    elif dataclasses.is_dataclass(output) and not isinstance(output, type):
+        parts = [getattr(output, field.name) for field in dataclasses.fields(output)]
+    else:
+        parts = []
+    return [tensor for part in parts for tensor in tensors_in(part)]
+
+
+def check_runs(model: nn.Module, state: Mapping[str, Tensor], inputs: Arguments) -> list[Tensor]:
+    """Run the model on the example inputs, twice; its output tensors.
+
+    Raises:
+        InputError: if it raises, returns no tensor, or returns something else the second time.
+    """
+    try:
+        first = run(model, state, inputs)
+        torch.rand(7)  # the second run starts from another random state
+        second = tensors_in(_call(model, state, inputs))
+    except Exception as error:
+        shapes = [list(leaf.shape) for leaf in pytree.tree_leaves((inputs.args, dict(inputs.kwargs)))
+                  if isinstance(leaf, Tensor)]  # fmt: skip
+        raise InputError(
+            f"{type(model).__name__}.forward raised {type(error).__name__} on the example inputs (tensors of shapes "
+            f"{shapes}): {_first_line(error)}. Pass example inputs that the model accepts: a tensor, a tuple of "
+            "positional arguments, or a dict of keyword arguments"
+        ) from error
+    if not first:
+        raise InputError(f"{type(model).__name__}.forward returned no tensor; return tensors, or containers of them")
+    if len(first) != len(second) or any(
+        a.shape != b.shape or not torch.equal(a.nan_to_num(), b.nan_to_num())
+        for a, b in zip(first, second, strict=False)
+    ):
+        raise InputError(
+            f"{type(model).__name__}.forward gives different results when it is run twice in evaluation mode; "
+            "remove the randomness (dropout that ignores eval mode, sampling, added noise) before tracing"
+        )
+    return first
+
+
+def record(
+    model: nn.Module, state: Mapping[str, Tensor], inputs: Arguments, recorder: Recorder | None = None
+) -> Recording:
+    """Record a model that runs; by export, or by eager recording where export refuses."""
+    refusal = ""
+    if recorder != "eager":
+        try:
+            return _exported(model, state, inputs)
+        except Exception as error:  # export refuses in many ways, all of them its own
+            if recorder == "export":
+                raise TraceError(f"torch.export refuses this model: {_first_line(error)}") from error
+            refusal = _first_line(error)
+    try:
+        return _recorded(model, state, inputs, refusal)
+    except Exception as error:
+        raise TraceError(
+            f"{type(model).__name__} can neither be exported ({refusal or 'not tried'}) nor recorded eagerly "
+            f"({_first_line(error)}); write its layout by hand, starting from `print(layout)` of a similar network"
+        ) from error
+
+
+def _exported(model: nn.Module, state: Mapping[str, Tensor], inputs: Arguments) -> Recording:
+    program = torch.export.export(model, inputs.args, dict(inputs.kwargs), strict=False)
+    graph = program.graph_module.graph
+    if any(isinstance(node.target, torch._ops.HigherOrderOperator) for node in graph.nodes):
+        raise TraceError("the exported graph has nested graphs")
+    canonical = canonical_names(state)
+    names, constants = {}, {}
+    for spec in program.graph_signature.input_specs:
+        if isinstance(spec.arg, ConstantArgument):
+            constants[spec.arg.name] = spec.arg.value
+        elif spec.kind in (InputKind.PARAMETER, InputKind.BUFFER) and spec.target in canonical:
+            names[spec.arg.name] = canonical[spec.target]
+        elif spec.kind is not InputKind.USER_INPUT:
+            constants[spec.arg.name] = program.constants[spec.target]
+    return Recording(graph, _attributes(program.graph_module), names, constants, "export")
+
+
+def _recorded(model: nn.Module, state: Mapping[str, Tensor], inputs: Arguments, refusal: str) -> Recording:
+    leaves, spec = pytree.tree_flatten((inputs.args, dict(inputs.kwargs)))
+    where = [index for index, leaf in enumerate(leaves) if isinstance(leaf, Tensor)]
+    canonical = canonical_names(state)
+    own = {name: tensor.detach() for name, tensor in state.items() if canonical[name] == name}
+
+    def forward(own: dict[str, Tensor], tensors: list[Tensor]) -> list[Tensor]:
+        filled = list(leaves)
+        for index, tensor in zip(where, tensors, strict=True):
+            filled[index] = tensor
+        args, kwargs = pytree.tree_unflatten(filled, spec)
+        return tensors_in(torch.func.functional_call(model, own, args, kwargs))
+
+    traced = make_fx(
+        forward,
+        tracing_mode="real",
+        pre_dispatch=True,
+        _error_on_data_dependent_ops=False,
+        record_stack_traces=True,
+    )(own, [leaves[index] for index in where])
+    placeholders = [node.name for node in traced.graph.nodes if node.op == "placeholder"]
+    names = dict(zip(placeholders, own, strict=False))
+    return Recording(traced.graph, _attributes(traced), names, {}, "eager", refusal)
+
+
+def _attributes(module: fx.GraphModule) -> dict[str, Tensor]:
+    """Constant tensors that a graph reads from its module."""
+    found = {}
+    for node in module.graph.nodes:
+        if node.op == "get_attr":
+            value = module
+            for part in node.target.split("."):
+                value = getattr(value, part)
+            if isinstance(value, Tensor):
+                found[node.target] = value
+    return found
+
+
+def _first_line(error: BaseException) -> str:
+    text = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {text[0].strip()}" if text else type(error).__name__

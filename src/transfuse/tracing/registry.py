@@ -1,0 +1,206 @@
+"""The registry of units: what is known of their ids, and what ties them to one another.
+
+An *id* is a place where a unit shows up: a row of a weight, an activation. Three relations grow while the
+network is read:
+
+- same slot: two ids stand for one and the same thing (the rows of a weight and of its bias). A union-find.
+- same unit: ids that move together though they are different things: on the same axis of a tensor, like the gates
+  of an LSTM unit or the dimensions of a head. Edges, resolved at the end.
+- degrees: how an id scales when its unit is multiplied by a number: equal, a sum (a product of activations), or zero.
+  Linear equations, solved at the end.
+
+Beside them each id has a *colour*, a hash of all operations it went through and of what it met there. Units of equal
+colour can be exchanged. Pinning an id gives it a colour of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from .labels import mix
+
+Ids = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Distinction:
+    """A place where ids were told apart: which ids, by what, and why."""
+
+    ids: Ids
+    colours: Ids
+    reason: str
+
+
+@dataclass(frozen=True, eq=False)
+class Equation:
+    """Elementwise `degree[total] = degree[first] + sign * degree[second]` (0 as an id has degree zero)."""
+
+    total: Ids
+    first: Ids
+    second: Ids
+    sign: int = 1
+    signs: bool = True
+    scales: bool = True
+
+
+@dataclass
+class Registry:
+    """Grows while a network is read; `resolve` reads it afterwards."""
+
+    parent: Ids = field(default_factory=lambda: np.zeros(1024, dtype=np.int64))
+    colour: Ids = field(default_factory=lambda: np.zeros(1024, dtype=np.int64))
+    size: int = 1  # id 0 is nobody
+    places: dict[int, int] = field(default_factory=dict)  # slot -> the axes of the state it is on, as bits
+    together: list[tuple[Ids, Ids]] = field(default_factory=list)
+    equations: list[Equation] = field(default_factory=list)
+    distinctions: list[Distinction] = field(default_factory=list)
+    consumed: list[Ids] = field(default_factory=list)
+    shown: list[Ids] = field(default_factory=list)
+
+    def fresh(self, count: int) -> Tensor:
+        """New ids, each in a slot of its own."""
+        start, self.size = self.size, self.size + count
+        while self.size > len(self.parent):
+            self.parent = np.concatenate([self.parent, np.zeros_like(self.parent)])
+            self.colour = np.concatenate([self.colour, np.zeros_like(self.colour)])
+        ids = np.arange(start, self.size)
+        self.parent[start : self.size] = ids
+        return torch.from_numpy(ids)
+
+    def slots(self, ids: Ids) -> Ids:
+        """The representative of each id's slot."""
+        found = self.parent[ids]
+        while not np.array_equal(found, self.parent[found]):
+            found = self.parent[found]
+        self.parent[ids] = found
+        return found
+
+    def same_slot(self, first: Tensor, second: Tensor) -> None:
+        """Elementwise: the two ids stand for the same thing."""
+        left, right = self.slots(flat(first)), self.slots(flat(second))
+        parent = self.parent
+        for a, b in {(a, b) for a, b in pairs_of(left, right) if a != b}:
+            while parent[a] != a:
+                a = int(parent[a])
+            while parent[b] != b:
+                b = int(parent[b])
+            if a != b:
+                low, high = min(a, b), max(a, b)
+                parent[high] = low
+                self.places[low] = self.places.get(low, 0) | self.places.pop(high, 0)
+
+    def same_unit(self, first: Tensor, second: Tensor) -> None:
+        """Elementwise: the two ids belong to one unit."""
+        self.together.append((flat(first), flat(second)))
+
+    def equal(self, first: Tensor, second: Tensor, *, signs: bool = True, scales: bool = True) -> None:
+        """Elementwise: both ids change alike when their unit is negated or scaled."""
+        left = flat(first)
+        self.equations.append(Equation(left, flat(second), np.zeros_like(left), 1, signs, scales))
+
+    def summed(self, total: Tensor, first: Tensor, second: Tensor, *, sign: int = 1) -> None:
+        """Elementwise: `total` changes like the product (`sign` 1) or quotient (-1) of the two."""
+        self.equations.append(Equation(flat(total), flat(first), flat(second), sign))
+
+    def invariant(self, ids: Tensor, *, signs: bool = True, scales: bool = True) -> None:
+        """The ids must not change when their unit is negated (`signs`) or scaled (`scales`)."""
+        left = present(ids)
+        if left.size and (signs or scales):
+            nobody = np.zeros_like(left)
+            self.equations.append(Equation(left, nobody, nobody, 1, signs, scales))
+
+    def paint(self, ids: Tensor, colours: Tensor) -> tuple[Ids, Ids]:
+        """Add to the colour of each id; returns what each distinct id was given in all."""
+        left, what = (flat(array) for array in torch.broadcast_tensors(ids, colours))
+        unique, inverse = np.unique(left, return_inverse=True)
+        given = np.zeros(len(unique), dtype=np.int64)
+        np.add.at(given, inverse, what)
+        given[unique == 0] = 0
+        self.colour[unique] += given
+        return unique, given
+
+    def pin(self, ids: Tensor, reason: str) -> None:
+        """Each of the ids gets a colour of its own: its unit does not move."""
+        left = np.unique(present(ids))
+        if left.size:
+            self.paint(torch.from_numpy(left), mix(torch.from_numpy(left) * 2 + 1))
+            self.distinctions.append(Distinction(left, left, reason))
+
+    def consume(self, ids: Tensor) -> None:
+        """The ids are on axes of weights that are summed over."""
+        self.consumed.append(np.unique(present(ids)))
+
+    def show(self, ids: Tensor) -> None:
+        """The ids are units of activations."""
+        self.shown.append(np.unique(present(ids)))
+
+    def product(self, first: Tensor, second: Tensor, *, sign: int) -> Tensor:
+        """New ids for elementwise products of ids, one for each distinct pair."""
+        pairs, inverse = torch.unique(torch.stack([first, second]), dim=1, return_inverse=True)
+        made = self.fresh(pairs.shape[1])
+        self.summed(made, pairs[0], pairs[1], sign=sign)
+        self.relate(pairs[0], pairs[1])
+        slots = np.stack([self.slots(flat(factor)) for factor in pairs])
+        distinct = np.unique(slots, axis=1).shape[1]
+        for factor, own in zip(pairs, slots, strict=True):
+            if len(np.unique(own)) == distinct:  # this factor tells the products apart
+                self.relate(made, factor)
+                return made[inverse]
+        self.same_unit(made, pairs[0])
+        return made[inverse]
+
+    def relate(self, first: Tensor, second: Tensor) -> None:
+        """Ids that meet elementwise move together: as one slot, unless that would hold two places of one axis."""
+        left, right = self.slots(flat(first)), self.slots(flat(second))
+        if self._compatible(left, right):
+            self.same_slot(first, second)
+        else:
+            self.same_unit(first, second)
+
+    def _compatible(self, left: Ids, right: Ids) -> bool:
+        """Whether no two slots that these pairs would merge are on the same axis of the same tensor."""
+        leader: dict[int, int] = {}
+        held: dict[int, int] = {}
+
+        def find(slot: int) -> int:
+            while leader.setdefault(slot, slot) != slot:
+                slot = leader[slot]
+            return slot
+
+        for a, b in set(pairs_of(left, right)):
+            first, second = find(a), find(b)
+            if first != second:
+                places = [held.get(slot, self.places.get(slot, 0)) for slot in (first, second)]
+                if places[0] & places[1]:
+                    return False
+                leader[second] = first
+                held[first] = places[0] | places[1]
+        return True
+
+    def put(self, ids: Tensor, place: int) -> None:
+        """The ids stand on an axis of the state, which has that number."""
+        for slot in self.slots(flat(ids)).tolist():
+            self.places[slot] = self.places.get(slot, 0) | 1 << place
+
+
+def flat(array: Tensor) -> Ids:
+    """A tensor of ids as a flat array."""
+    result: Ids = array.reshape(-1).numpy()
+    return result
+
+
+def present(ids: Tensor) -> Ids:
+    """The ids that are somebody's."""
+    left = flat(ids)
+    return left[left != 0]
+
+
+def pairs_of(first: Ids, second: Ids) -> Iterator[tuple[int, int]]:
+    """Elementwise pairs as plain integers."""
+    return zip(first.tolist(), second.tolist(), strict=True)

@@ -1,0 +1,342 @@
+"""From the registry to a layout: units, spaces, slots, sides, symmetries, names, reasons.
+
+In: what reading found. Out: a `Layout`. Units with the same colour (the same operations, the same neighbours) and
+the same slots in the same order form a space; a unit without an equal is fixed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+
+from ..layout import Axis, Fixed, Layout, Run, Slot, Space
+from .degrees import Row, solve
+from .labels import mix
+from .reading import Reading
+from .registry import Ids, Registry
+
+Place = tuple[str, int]  # a tensor and one of its axes
+
+
+@dataclass(frozen=True, eq=False)
+class _Atoms:
+    """Every position of every axis of the state that may hold a unit, in canonical order."""
+
+    places: list[Place]
+    place: Ids  # index into places
+    position: Ids
+    ids: Ids
+
+
+@dataclass(frozen=True, eq=False)
+class _Found:
+    """A space before it has a name: units as lists of atoms, each with slots in a common order."""
+
+    units: list[list[int]]
+    signs: bool
+    scales: bool
+    even: frozenset[int]  # ids of the first unit that ignore signs and scales
+
+
+def resolve(reading: Reading, shapes: Mapping[str, Sequence[int]], canonical: Mapping[str, str]) -> Layout:
+    """The layout of a network that was read.
+
+    Args:
+        reading: What reading found.
+        shapes: Shape of each tensor of the state.
+        canonical: For each tensor, the name under which it was read (tied tensors have one).
+    """
+    atoms = _atoms(reading)
+    slots, units = _classes(reading.registry)
+    members = _exchangeable(reading.registry, atoms, slots, units)
+    consumed = _consumed(reading.registry, atoms, members)
+    spaces = [_with_symmetries(reading.registry, atoms, units, group, consumed) for group in members]
+    names = _names(spaces, atoms, consumed)
+    axes = _axes(atoms, spaces, names, consumed, shapes)
+    reasons = _reasons(reading, atoms, units, axes, shapes)
+    tensors = {name: axes.get(canonical[name], _still(shapes[name])) for name in shapes}
+    fixed = {name: reasons[canonical[name]] for name in shapes if reasons.get(canonical[name])}
+    recipe = tuple(
+        Space(name, len(found.units), found.signs, found.scales) for name, found in zip(names, spaces, strict=True)
+    )
+    return Layout(recipe, tensors, fixed)
+
+
+def _atoms(reading: Reading) -> _Atoms:
+    places = [(name, axis) for name, axes in reading.ids.items() if name in reading.used for axis in axes]
+    arrays = [reading.ids[name][axis].numpy() for name, axis in places]
+    empty = np.zeros(0, dtype=np.int64)
+    return _Atoms(
+        places,
+        np.concatenate([np.full(len(ids), index) for index, ids in enumerate(arrays)] or [empty]),
+        np.concatenate([np.arange(len(ids)) for ids in arrays] or [empty]),
+        np.concatenate(arrays or [empty]),
+    )
+
+
+def _classes(registry: Registry) -> tuple[Ids, Ids]:
+    """For each id its slot and its unit."""
+    slots = registry.slots(np.arange(registry.size))
+    left = np.concatenate([a for a, _ in registry.together] or [np.zeros(0, dtype=np.int64)])
+    right = np.concatenate([b for _, b in registry.together] or [np.zeros(0, dtype=np.int64)])
+    edges = np.stack([slots[left], slots[right]])
+    graph = coo_array((np.ones(edges.shape[1]), edges), shape=(registry.size, registry.size))
+    _, component = connected_components(graph, directed=False)
+    return slots, component[slots]
+
+
+def _hashed(array: Ids) -> Ids:
+    result: Ids = mix(torch.from_numpy(array)).numpy()
+    return result
+
+
+def _exchangeable(registry: Registry, atoms: _Atoms, slots: Ids, units: Ids) -> list[list[list[int]]]:
+    """Groups of two or more units that can be exchanged; each unit as its atoms, slot by slot."""
+    colour = registry.colour[: registry.size].copy()
+    np.add.at(colour, atoms.ids, _hashed(atoms.place * 2 + 1))
+    slot_colour = np.zeros(registry.size, dtype=np.int64)
+    np.add.at(slot_colour, slots, colour)
+    own = np.unique(slots[1:])
+    unit_colour = np.zeros(registry.size, dtype=np.int64)
+    np.add.at(unit_colour, units[own], _hashed(slot_colour[own]))
+    touched = np.zeros(registry.size, dtype=bool)  # what no operation touches has no effect: it need not move
+    np.logical_or.at(touched, units, registry.colour[: registry.size] != 0)
+    atom_units = units[atoms.ids]
+    colours, counts = np.unique(unit_colour[np.unique(atom_units)], return_counts=True)
+    shared = np.isin(unit_colour[atom_units], colours[counts > 1]) & touched[atom_units]
+    by_unit: dict[int, list[int]] = defaultdict(list)
+    for atom in np.flatnonzero(shared).tolist():
+        by_unit[int(atom_units[atom])].append(atom)
+    groups: dict[object, list[list[int]]] = defaultdict(list)
+    for unit, own_atoms in by_unit.items():
+        groups[int(unit_colour[unit]), _slot_order(own_atoms, atoms, slots, slot_colour)].append(own_atoms)
+    return [group for group in groups.values() if len(group) > 1]
+
+
+def _slot_order(own: list[int], atoms: _Atoms, slots: Ids, slot_colour: Ids) -> tuple[object, ...]:
+    """How a unit's slots follow one another on each axis: only units that agree in this can be exchanged."""
+    if len(own) == 1:
+        return ()
+    first_atom: dict[int, int] = {}
+    for atom in own:
+        first_atom.setdefault(int(slots[atoms.ids[atom]]), atom)
+    ranked = sorted(first_atom, key=lambda slot: (int(slot_colour[slot]), first_atom[slot]))
+    rank = {slot: index for index, slot in enumerate(ranked)}
+    return tuple((int(atoms.place[atom]), rank[int(slots[atoms.ids[atom]])]) for atom in own)
+
+
+def _consumed(registry: Registry, atoms: _Atoms, members: Sequence[list[list[int]]]) -> NDArray[np.bool_]:
+    """Ids on axes of weights that are summed over, and on the factors that such weights are made of.
+
+    An axis is on one side as a whole: where some of its units are also shown in activations, it produces.
+    """
+    consumed = np.zeros(registry.size, dtype=bool)
+    shown = np.zeros(registry.size, dtype=bool)
+    for ids in registry.consumed:
+        consumed[ids] = True
+    for ids in registry.shown:
+        shown[ids] = True
+    for equation in reversed(registry.equations):
+        if equation.second.any():
+            made = consumed[equation.total]
+            consumed[equation.first[made]] = True
+            consumed[equation.second[made]] = True
+    consumed &= ~shown
+    moving = np.array([atom for group in members for unit in group for atom in unit], dtype=np.int64)
+    produces = np.zeros(len(atoms.places), dtype=bool)
+    produces[atoms.place[moving[~consumed[atoms.ids[moving]]]]] = True
+    consumed[atoms.ids[produces[atoms.place]]] = False
+    return consumed
+
+
+def _with_symmetries(
+    registry: Registry, atoms: _Atoms, units: Ids, group: list[list[int]], consumed: NDArray[np.bool_]
+) -> _Found:
+    """Whether the units may be negated or scaled: the degrees of the first one stand for all."""
+    ids = atoms.ids[np.array(group[0])]
+    unit = units[ids[0]]
+    reading = [int(i) for i in ids[consumed[ids]]] or [int(ids[0])]
+    degrees = {}
+    for kind in ("signs", "scales"):
+        rows = list(_rows(registry, units, unit, kind))
+        wanted = {i: -1 if consumed[i] and kind == "scales" else 1 for i in reading}
+        rows += [{i: Fraction(1), 0: Fraction(-degree)} for i, degree in wanted.items()]
+        degrees[kind] = _usable(solve(rows, modulo_two=kind == "signs"), ids, consumed, kind)
+    signs, scales = degrees["signs"], degrees["scales"]
+    if signs is not None and scales is not None and signs != scales:
+        scales = None
+    even = signs if signs is not None else scales if scales is not None else frozenset()
+    return _Found(group, signs is not None, scales is not None, even)
+
+
+def _rows(registry: Registry, units: Ids, unit: int, kind: str) -> Iterable[Row]:
+    """The registry's equations for the degrees of one unit."""
+    for equation in registry.equations:
+        if not getattr(equation, kind):
+            continue
+        for index in np.flatnonzero((units[equation.total] == unit) & (equation.total != 0)).tolist():
+            row: Row = defaultdict(Fraction)
+            row[int(equation.total[index])] += 1
+            row[int(equation.first[index])] -= 1
+            row[int(equation.second[index])] -= equation.sign
+            row.pop(0, None)
+            yield dict(row)
+
+
+def _usable(
+    degrees: Mapping[int, int] | None, ids: Ids, consumed: NDArray[np.bool_], kind: str
+) -> frozenset[int] | None:
+    """The even ids of a solution in which producers have degree 0 or 1, and consumers 0 or -1."""
+    if degrees is None:
+        return None
+    even = set()
+    for i in ids.tolist():
+        degree = degrees.get(i, 0)
+        if degree == 0:
+            even.add(i)
+        elif degree != (-1 if consumed[i] and kind == "scales" else 1):
+            return None
+    return frozenset(even)
+
+
+def _names(spaces: Sequence[_Found], atoms: _Atoms, consumed: NDArray[np.bool_]) -> list[str]:
+    """Canonical names: the first tensor that produces the units, and `out`; numbered where it has several spaces."""
+    taken: Counter[str] = Counter()
+    names = []
+    for found in spaces:
+        first = found.units[0]
+        producers = [atom for atom in first if not consumed[atoms.ids[atom]]]
+        tensor, _ = atoms.places[atoms.place[(producers or first)[0]]]
+        name = _module_name(tensor) + (".out" if producers else ".in")
+        taken[name] += 1
+        names.append(name if taken[name] == 1 else f"{name}.{taken[name]}")
+    return names
+
+
+def _module_name(tensor: str) -> str:
+    """`conv1.weight` -> `conv1`, `lstm.weight_ih_l0` -> `lstm.l0`, a bare parameter -> itself."""
+    path, _, leaf = tensor.rpartition(".")
+    recurrent = re.fullmatch(r"(?:weight|bias)_(?:ih|hh|hr)(?:_(l\d+(?:_reverse)?))?", leaf)
+    plain = re.fullmatch(r"weight|bias|original\d*|weight_[gv]|(\w+)_(?:weight|bias)", leaf)
+    last = (recurrent[1] or "") if recurrent else (plain[1] or "") if plain else leaf
+    parts = [part for part in path.split(".") if part and part != "parametrizations"]
+    if plain and leaf.startswith("original") and parts and parts[-1] == "weight":
+        parts = parts[:-1]
+    return re.sub(r"[\s\[\]()|*+<>,'\"{}&!%@`#]", "_", ".".join([*parts, *([last] if last else [])])) or "root"
+
+
+def _still(shape: Sequence[int]) -> tuple[Axis, ...]:
+    return tuple(Axis((Fixed(length),) if length else ()) for length in shape)
+
+
+def _axes(
+    atoms: _Atoms,
+    spaces: Sequence[_Found],
+    names: Sequence[str],
+    consumed: NDArray[np.bool_],
+    shapes: Mapping[str, Sequence[int]],
+) -> dict[str, tuple[Axis, ...]]:
+    """Every axis of every tensor as segments."""
+    held: dict[Place, dict[int, tuple[Slot, int]]] = defaultdict(dict)
+    produced: set[Place] = set()
+    for name, found in zip(names, spaces, strict=True):
+        even = [atoms.ids[atom] in found.even for atom in found.units[0]]
+        for number, unit in enumerate(found.units):
+            for atom, is_even in zip(unit, even, strict=True):
+                place = atoms.places[atoms.place[atom]]
+                held[place][int(atoms.position[atom])] = Slot(name, is_even), number
+                if not consumed[atoms.ids[atom]]:
+                    produced.add(place)
+    widths = {name: len(found.units) for name, found in zip(names, spaces, strict=True)}
+    result = {}
+    for tensor, shape in shapes.items():
+        axes = list(_still(shape))
+        for axis, length in enumerate(shape):
+            if held.get((tensor, axis)):
+                sequence = [held[tensor, axis].get(position) for position in range(length)]
+                side = "produces" if (tensor, axis) in produced else "consumes"
+                axes[axis] = Axis(tuple(_segments(sequence, widths)), side)
+        result[tensor] = tuple(axes)
+    return result
+
+
+def _segments(sequence: Sequence[tuple[Slot, int] | None], widths: Mapping[str, int]) -> Iterable[Run | Fixed]:
+    """The shortest recipe: fixed stretches, cells repeated for every unit, and listed units where nothing repeats."""
+    start, end = 0, len(sequence)
+    while start < end:
+        stop = start
+        while stop < end and sequence[stop] is None:
+            stop += 1
+        if stop > start:
+            yield Fixed(stop - start)
+            start = stop
+            continue
+        cell = _cell(sequence, start, widths)
+        if cell:
+            slots = tuple(held[0] for held in sequence[start : start + cell] if held)
+            yield Run(slots)
+            start += cell * widths[slots[0].space]
+            continue
+        first = sequence[start]
+        while stop < end and first and (held := sequence[stop]) and held[0] == first[0]:
+            if stop > start and _cell(sequence, stop, widths):
+                break
+            stop += 1
+        stretch = [held for held in sequence[start:stop] if held]
+        yield Run((stretch[0][0],), tuple(number for _, number in stretch))
+        start = stop
+
+
+def _cell(sequence: Sequence[tuple[Slot, int] | None], start: int, widths: Mapping[str, int]) -> int:
+    """Length of the cell that is repeated from here on once for every unit; 0 if none is."""
+    length = 0
+    while start + length < len(sequence) and (held := sequence[start + length]) and held[1] == 0:
+        length += 1
+    for size in range(length, 0, -1):
+        slots = [held[0] for held in sequence[start : start + size] if held]
+        counts = {widths[slot.space] for slot in slots}
+        count = counts.pop()
+        if counts or start + size * count > len(sequence):
+            continue
+        expected = [(slot, number) for number in range(count) for slot in slots]
+        if list(sequence[start : start + size * count]) == expected:
+            return size
+    return 0
+
+
+def _reasons(
+    reading: Reading,
+    atoms: _Atoms,
+    units: Ids,
+    axes: Mapping[str, tuple[Axis, ...]],
+    shapes: Mapping[str, Sequence[int]],
+) -> dict[str, dict[int, str]]:
+    """For each axis that has fixed positions, the first distinction that told its units apart."""
+    reasons: dict[str, dict[int, str]] = defaultdict(dict)
+    for name, shape in shapes.items():
+        if name not in reading.used:
+            reasons[name] = {axis: "has no effect on the outputs" for axis, n in enumerate(shape) if n > 1}
+    for name, ids_by_axis in reading.ids.items():
+        for axis, ids in ids_by_axis.items():
+            if any(isinstance(segment, Fixed) for segment in axes[name][axis].segments):
+                reason = _reason(reading.registry, units, units[ids.numpy()])
+                if "is a kernel position" not in reason:
+                    reasons[name][axis] = reason
+    return reasons
+
+
+def _reason(registry: Registry, units: Ids, wanted: Ids) -> str:
+    for distinction in registry.distinctions:
+        here = np.isin(units[distinction.ids], wanted) & (distinction.ids != 0)
+        if len(np.unique(distinction.colours[here])) > 1 or (here.any() and len(np.unique(wanted)) == 1):
+            return distinction.reason
+    return "is one unit that has no equal"

@@ -1,0 +1,71 @@
+"""`trace`: a module and example inputs in, a proved layout out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from torch import nn
+
+from ..layout import Layout
+from .proof import prove
+from .reading import Unknown, read
+from .recording import Arguments, Recorder, canonical_names, check_model, check_runs, model_state, record, undisturbed
+from .resolving import resolve
+from .rules import RULES, Rule
+
+
+def trace(
+    model: nn.Module,
+    example_inputs: Any,
+    *,
+    rules: Mapping[str, Rule] | None = None,
+    unknown: Unknown = "fix",
+    proof: bool = True,
+    recorder: Recorder | None = None,
+) -> Layout:
+    """Find which axes of which tensors of a network move together, and prove it.
+
+    Args:
+        model: Any module. It is left as it was: mode, hooks, gradients, and the random state.
+        example_inputs: A tensor, a tuple of positional arguments, or a dict of keyword arguments.
+        rules: Rules for further operations, or other rules for known ones: `{"library::op": rule}`.
+        unknown: What to do with an operation without a rule: "fix" all units that it touches (and say so in
+            `layout.fixed`), or "raise".
+        proof: Move units at random by the layout found and check that the outputs stay the same.
+        recorder: "export" or "eager"; default: export, and eager recording where export refuses.
+
+    Raises:
+        InputError: the model or the inputs cannot be used as they are.
+        TraceError: the model cannot be recorded, or (with `unknown="raise"`) an operation has no rule.
+        ProofError: the layout found is wrong, which means that a rule is; the message names the spaces.
+
+    Example:
+        >>> import torch
+        >>> from torch import nn
+        >>> net = nn.Sequential(nn.Linear(3, 5), nn.Tanh(), nn.Linear(5, 2))
+        >>> print(trace(net, torch.randn(4, 3)))
+        spaces:
+          0.out: 5 signs
+        tensors:
+          0.weight: [0.out, 3]
+          0.bias:   [0.out]
+          2.weight: [2, < 0.out]
+          2.bias:   [2]
+        fixed:
+          0.weight: {1: its positions are told apart, aten.linear.default}
+          2.weight: {0: is returned by the model}
+          2.bias:   {0: is returned by the model}
+    """
+    check_model(model)
+    inputs = Arguments.of(example_inputs)
+    state = model_state(model)
+    with undisturbed(model):
+        check_runs(model, state, inputs)
+        recording = record(model, state, inputs, recorder)
+        reading = read(recording, state, rules={**RULES, **(rules or {})}, unknown=unknown)
+        shapes = {name: tuple(tensor.shape) for name, tensor in state.items()}
+        layout = resolve(reading, shapes, canonical_names(state))
+        if proof:
+            prove(model, state, inputs, layout)
+    return layout
