@@ -129,6 +129,7 @@ def build(
     if step.operation == "again":
         return layers[step.options["of"]]
     with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
         layer = OPERATIONS[step.operation].build(*operands, **step.options)
     if isinstance(layer, nn.Module):
         fill(layer.eval(), generator)
@@ -194,19 +195,24 @@ def draw_step(choose: Choose, draft: "Draft") -> Step:
     first = choose([usable[0]] * 24 + usable)
     operands = {name: draft.admitted(operation, first, usable) for name, operation in OPERATIONS.items()}
     earlier = draft.layers_for(first)
-    # A value that can only be paired with itself gives dull programs: seldom.
-    names = [
-        name
-        for name, admitted in operands.items()
-        for _ in range(
-            OPERATIONS[name].often if admitted and admitted[0] != (first, first) else len(admitted)
-        )
-    ]
-    name = choose(names + ["again"] * (8 if earlier else 0))
+    name = choose(
+        places({name for name, found in operands.items() if found} | ({"again"} if earlier else set()))
+    )
     if name == "again":
         return Step("again", (first,), {"of": choose(earlier)})
     chosen = choose(operands[name])
     return Step(name, chosen, OPERATIONS[name].draw(choose, *(draft.values[number] for number in chosen)))
+
+
+def places(admitted: set[str]) -> list[str]:
+    """The names to draw from, each as often as its row says, and `again`.
+
+    An operation keeps its place in the list whatever else is admitted (the places of those that are not are
+    filled with others), so that hypothesis can delete an earlier step without changing the later ones.
+    """
+    names = [name for name, operation in OPERATIONS.items() for _ in range(operation.often)] + ["again"] * 8
+    left = [name for name in names if name in admitted]
+    return [name if name in admitted else left[place % len(left)] for place, name in enumerate(names)]
 
 
 class Draft:
@@ -230,17 +236,17 @@ class Draft:
         self.values.append(layer(*operands))
 
     def admitted(self, operation: "Operation", first: int, usable: list[int]) -> list[tuple[int, ...]]:
-        """What an operation admits with `first` in front; `first` twice only if there is no other."""
+        """What an operation admits with `first` in front; never `first` twice, which is dull."""
         if not self.steps and not operation.holds_weights:
             return []  # before the first weights nothing can be permuted
         if operation.in_place and not self.is_writable(self.values[first]):
             return []
         if len(operation.ranks) == 1:
             return [(first,)] if operation.admits(self.values[first]) else []
-        pairs = [
-            (first, other) for other in usable if operation.admits(self.values[first], self.values[other])
+        others = [number for number in usable if number != first]
+        return [
+            (first, other) for other in others if operation.admits(self.values[first], self.values[other])
         ]
-        return [pair for pair in pairs if pair != (first, first)] or pairs
 
     def layers_for(self, first: int) -> list[int]:
         """The steps whose weights could be used again for this value."""

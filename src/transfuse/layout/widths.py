@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..errors import LayoutError
 from .records import Axis, Block, Fixed, HasShape, Layout, Run
@@ -27,27 +28,29 @@ def _segments(axis: Axis, widths: Mapping[str, int]) -> Iterator[tuple[Run, int,
 
 def axis_blocks(tensor: str, number: int, axis: Axis, widths: Mapping[str, int]) -> Iterator[Block]:
     """One block for each space on an axis: its slots in the order in which they appear."""
-    places: dict[str, list[list[int]]] = {name: [[] for _ in range(widths[name])] for name in axis.spaces}
-    parity: dict[str, list[list[bool]]] = {name: [[] for _ in range(widths[name])] for name in axis.spaces}
+    found: dict[str, list[tuple[NDArray[np.int64], NDArray[np.int64], bool]]] = {name: [] for name in axis.spaces}
     for run, start, count in _segments(axis, widths):
-        for step, unit in enumerate(range(count) if run.units is None else run.units):
-            for offset, slot in enumerate(run.cell):
-                if unit >= widths[slot.space]:
-                    raise LayoutError(
-                        f"{tensor} axis {number} places unit {unit} of space {slot.space}, which has "
-                        f"{widths[slot.space]} units; list units below that"
-                    )
-                places[slot.space][unit].append(start + step * len(run.cell) + offset)
-                parity[slot.space][unit].append(not slot.even)
+        size = len(run.cell)
+        units = np.arange(count) if run.units is None else np.array(run.units, dtype=np.int64)
+        places = start + np.arange(count * size).reshape(count, size)
+        for offset, slot in enumerate(run.cell):
+            found[slot.space].append((units, places[:, offset], not slot.even))
     for name in axis.spaces:
-        if len({len(row) for row in places[name]}) != 1 or len({tuple(row) for row in parity[name]}) != 1:
+        width = widths[name]
+        units = np.concatenate([each for each, _, _ in found[name]])
+        places = np.concatenate([each for _, each, _ in found[name]])
+        odd = np.concatenate([np.full(len(each), parity) for each, _, parity in found[name]])
+        order = np.lexsort((places, units))
+        regular = len(units) % width == 0 and np.array_equal(
+            units[order], np.repeat(np.arange(width), len(units) // width)
+        )
+        parity = odd[order].reshape(width, -1) if regular else None
+        if parity is None or (parity != parity[0]).any():
             raise LayoutError(
-                f"{tensor} axis {number} does not give every unit of space {name} the same slots; "
+                f"{tensor} axis {number} does not give each of the {width} units of space {name} the same slots; "
                 "list each unit equally often and in the same parity"
             )
-        yield Block(
-            tensor, number, name, np.array(places[name], dtype=np.int64), axis.side, np.array(parity[name][0])
-        )
+        yield Block(tensor, number, name, places[order].reshape(width, -1), axis.side, parity[0])
 
 
 def solve(layout: Layout, state: Mapping[str, HasShape]) -> tuple[dict[str, int], list[str]]:

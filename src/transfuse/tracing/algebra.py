@@ -128,7 +128,7 @@ class Algebra:
         if kind in ("multiply", "divide"):
             made = self.registry.product(a[both], b[both], sign=1 if kind == "multiply" else -1)
             return compress(either.masked_scatter(both, made))
-        pairs, inverse = torch.unique(torch.stack([a[both], b[both]]), dim=1, return_inverse=True)
+        pairs, inverse = self.registry.pairs(a[both], b[both])
         self.registry.equal(pairs[0], pairs[1])
         self.registry.relate(pairs[0], pairs[1])
         for candidate in pairs:
@@ -158,13 +158,15 @@ class Algebra:
         x = self.labels(value)
         rank = len(x.shape)
         gone = frozenset(axis % rank for axis in axes)
-        fields = [self._reduced_units(ids, gone, odd, homogeneous) for ids in x.units]
+        fields = [self._reduced_units(ids, x, gone, odd, homogeneous) for ids in x.units]
         tags = [*_reduced_tags(x, gone), self.tick()]
         shape = tuple(1 if axis in gone else size for axis, size in enumerate(x.shape))
         result = Labels(shape, tuple(ids for ids in fields if ids is not None), tidy(tags), None, x.weight)
         return self._observed(result if keepdim else _squeezed(result, gone))
 
-    def _reduced_units(self, ids: Tensor, gone: frozenset[int], odd: bool, homogeneous: bool) -> Tensor | None:
+    def _reduced_units(
+        self, ids: Tensor, value: Labels, gone: frozenset[int], odd: bool, homogeneous: bool
+    ) -> Tensor | None:
         """Units after axes are gone: untouched, gone as well, or groups of units that are units now."""
         inner = support(ids) & gone
         if not inner:
@@ -183,6 +185,7 @@ class Algebra:
         self.registry.same_unit(group, ids[there])
         self.registry.equal(group, ids[there])
         self.registry.invariant(made, signs=not odd, scales=not homogeneous)
+        self.registry.invariant(made.expand(ids.shape)[~there & ~_known_zero(value, ids)])
         empty = ~there
         for axis in sorted(gone):
             empty = empty.all(axis, keepdim=True)
@@ -237,7 +240,7 @@ class Algebra:
         for ids in inside:
             self.registry.pin(ids, f"{why}, {self.where}")
         outside = [ids for ids in x.units if not support(ids) <= mixed]
-        fields = [self._reduced_units(ids, mixed, odd, homogeneous) for ids in outside]
+        fields = [self._reduced_units(ids, x, mixed, odd, homogeneous) for ids in outside]
         salt = self.tick()
         tags = [*_reduced_tags(x, mixed), *indices(shape, sorted(mixed), salt), salt]
         kept = tuple(ids for ids in fields if ids is not None)
@@ -366,6 +369,16 @@ def _alone(ids: Tensor, value: Labels) -> Tensor:
         carried = carried | value.zero
     here, lonely = torch.broadcast_tensors(ids, ~carried)
     return here[lonely]
+
+
+def _known_zero(value: Labels, ids: Tensor) -> Tensor:
+    """Where a field's elements are all known to be zero, in the shape of the field."""
+    if value.zero is None:
+        return torch.zeros_like(ids, dtype=torch.bool)
+    zero = value.zero.expand(value.shape)
+    for axis in set(range(len(value.shape))) - support(ids):
+        zero = zero.all(axis, keepdim=True)
+    return zero
 
 
 def _joint_zero(x: Labels, y: Labels, kind: Join) -> Tensor | None:

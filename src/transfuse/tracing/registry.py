@@ -142,12 +142,12 @@ class Registry:
 
     def product(self, first: Tensor, second: Tensor, *, sign: int) -> Tensor:
         """New ids for elementwise products of ids, one for each distinct pair."""
-        pairs, inverse = torch.unique(torch.stack([first, second]), dim=1, return_inverse=True)
+        pairs, inverse = self.pairs(first, second)
         made = self.fresh(pairs.shape[1])
         self.summed(made, pairs[0], pairs[1], sign=sign)
         self.relate(pairs[0], pairs[1])
-        slots = np.stack([self.slots(flat(factor)) for factor in pairs])
-        distinct = np.unique(slots, axis=1).shape[1]
+        slots = [self.slots(flat(factor)) for factor in pairs]
+        distinct = len(np.unique(slots[0] * self.size + slots[1]))
         for factor, own in zip(pairs, slots, strict=True):
             if len(np.unique(own)) == distinct:  # this factor tells the products apart
                 self.relate(made, factor)
@@ -155,10 +155,18 @@ class Registry:
         self.same_unit(made, pairs[0])
         return made[inverse]
 
+    def pairs(self, first: Tensor, second: Tensor) -> tuple[Tensor, Tensor]:
+        """The distinct pairs of ids that meet elementwise [2, pairs], and which of them each element is."""
+        codes, inverse = torch.unique(first * self.size + second, return_inverse=True)
+        return torch.stack([codes // self.size, codes % self.size]), inverse
+
     def relate(self, first: Tensor, second: Tensor) -> None:
         """Ids that meet elementwise move together: as one slot, unless that would hold two places of one axis."""
         left, right = self.slots(flat(first)), self.slots(flat(second))
-        if self._compatible(left, right):
+        different = left != right
+        if not different.any():
+            return
+        if self._compatible(left[different], right[different]):
             self.same_slot(first, second)
         else:
             self.same_unit(first, second)
@@ -176,11 +184,12 @@ class Registry:
         for a, b in set(pairs_of(left, right)):
             first, second = find(a), find(b)
             if first != second:
-                places = [held.get(slot, self.places.get(slot, 0)) for slot in (first, second)]
-                if places[0] & places[1]:
+                one = held.get(first, self.places.get(first, 0))
+                other = held.get(second, self.places.get(second, 0))
+                if one & other:
                     return False
                 leader[second] = first
-                held[first] = places[0] | places[1]
+                held[first] = one | other
         return True
 
     def put(self, ids: Tensor, place: int) -> None:

@@ -109,7 +109,7 @@ def _exchangeable(registry: Registry, atoms: _Atoms, slots: Ids, units: Ids) -> 
     unit_colour = np.zeros(registry.size, dtype=np.int64)
     np.add.at(unit_colour, units[own], _hashed(slot_colour[own]))
     touched = np.zeros(registry.size, dtype=bool)  # what no operation touches has no effect: it need not move
-    np.logical_or.at(touched, units, registry.colour[: registry.size] != 0)
+    touched[units[registry.colour[: registry.size] != 0]] = True
     atom_units = units[atoms.ids]
     colours, counts = np.unique(unit_colour[np.unique(atom_units)], return_counts=True)
     shared = np.isin(unit_colour[atom_units], colours[counts > 1]) & touched[atom_units]

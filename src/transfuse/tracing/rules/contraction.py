@@ -130,6 +130,8 @@ def attention(t: Algebra, call: Call) -> Labels:
     (transposed,) = t.move(lambda array: array.transpose(-1, -2), key)
     scores = matrix_product(t, query, transposed)
     mask = call.get("attn_mask")
+    if call.get("is_causal", False):
+        mask = torch.ones(scores.shape[-2:]).tril()
     if mask is not None:
         scores = t.join(scores, mask, kind="other")
     return matrix_product(t, softmax(t, scores, -1), value)
