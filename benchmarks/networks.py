@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
@@ -21,7 +22,7 @@ class Case:
 def mlpnet() -> nn.Module:
     """784-400-200-100-10 without biases, as in the paper."""
     sizes = [784, 400, 200, 100, 10]
-    layers = [nn.Linear(a, b, bias=False) for a, b in zip(sizes, sizes[1:], strict=False)]
+    layers = [nn.Linear(a, b, bias=False) for a, b in pairwise(sizes)]
     return nn.Sequential(*[part for layer in layers for part in (layer, nn.ReLU())][:-1])
 
 
@@ -91,7 +92,9 @@ class Decoder(nn.Module):
     def __init__(self, layers: int = 12, width: int = 768, heads: int = 12, words: int = 5000) -> None:
         super().__init__()
         self.words, self.places = nn.Embedding(words, width), nn.Embedding(64, width)
-        block = nn.TransformerEncoderLayer(width, heads, 4 * width, activation="gelu", batch_first=True, norm_first=True)
+        block = nn.TransformerEncoderLayer(
+            width, heads, 4 * width, activation="gelu", batch_first=True, norm_first=True
+        )
         self.blocks = nn.TransformerEncoder(block, layers, enable_nested_tensor=False)
         self.norm = nn.LayerNorm(width)
 

@@ -22,7 +22,14 @@ from networks import CASES, Case, mlpnet
 import transfuse
 from transfuse.tracing import RULES, prove
 from transfuse.tracing.reading import read
-from transfuse.tracing.recording import Arguments, canonical_names, check_runs, model_state, record, undisturbed
+from transfuse.tracing.recording import (
+    Arguments,
+    canonical_names,
+    check_runs,
+    model_state,
+    record,
+    undisturbed,
+)
 from transfuse.tracing.resolving import resolve
 
 

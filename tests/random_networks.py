@@ -23,7 +23,8 @@ import random
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -122,14 +123,12 @@ class Program(nn.Module):
         return f'Program(Script.read("""\n{self.script}\n"""))'
 
 
-def build(
-    step: Step, operands: list[Tensor], layers: dict[int, Callable], generator: torch.Generator
-) -> Callable:
+def build(step: Step, operands: list[Tensor], layers: dict[int, Callable], generator: torch.Generator) -> Callable:
     """The layer of one step; `again` takes the layer of an earlier step, so that the two share weights."""
     if step.operation == "again":
         return layers[step.options["of"]]
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
+        torch.default_generator.manual_seed(0)
         layer = OPERATIONS[step.operation].build(*operands, **step.options)
     if isinstance(layer, nn.Module):
         fill(layer.eval(), generator)
@@ -149,70 +148,93 @@ def fill(layer: nn.Module, generator: torch.Generator) -> None:
 
 # --- Drawing ------------------------------------------------------------------------------------------------
 
-Choose = Callable[[Sequence], object]  # one element of a sequence; the first is the simplest
+# What is drawn are numbers, and any numbers make a program: one for the inputs, three per step, one for the
+# outputs. 0 always means the plainest choice, and a step means the same whatever is deleted before it, as far as
+# that is possible: this is what lets hypothesis shrink.
+LARGEST = 10**6
+Choose = Callable[[Sequence], Any]  # one element of a sequence
 
 
 def networks(max_steps: int = 8) -> st.SearchStrategy[Program]:
     """Programs of 1 to `max_steps` steps and an ending; counter-examples shrink to few and simple steps."""
+    number = st.integers(0, LARGEST)
+    step = st.tuples(st.integers(0, len(places()) - 1), st.integers(0, 35), number)
 
     @st.composite
     def programs(draw: st.DrawFn) -> Program:
-        return Program(draw_script(lambda options: draw(st.sampled_from(options)), max_steps))
+        steps = draw(st.lists(step, min_size=1, max_size=max_steps))
+        return Program(script_of(draw(number), steps, draw(number)))
 
     return programs()
 
 
 def random_program(seed: int, max_steps: int = 8) -> Program:
     """The program of this seed, from the same table as `networks`, without hypothesis: for long runs."""
-    return Program(draw_script(random.Random(seed).choice, max_steps))
+    draw = random.Random(seed).randint
+    steps = [
+        (draw(0, len(places()) - 1), draw(0, 35), draw(0, LARGEST)) for _ in range(draw(1 + max_steps // 2, max_steps))
+    ]
+    return Program(script_of(draw(0, LARGEST), steps, draw(0, LARGEST)))
 
 
-def draw_script(choose: Choose, max_steps: int) -> Script:
-    """Inputs, steps and outputs. Runs each step as it is drawn: what can follow depends on real tensors."""
-    draft = Draft(tuple(draw_input(choose) for _ in range(choose((1, 1, 1, 2)))))
-    for number in range(max_steps):
-        if number and not choose((False, *[True] * 11)):
-            break
-        draft.take(draw_step(choose, draft))
-    new = tuple(range(len(draft.values) - 1, len(draft.inputs) - 1, -1))
+def digits(number: int) -> Choose:
+    """Chooses by the digits of a number, in the mixed radix that the lengths of the sequences make.
+
+    >>> choose = digits(5)
+    >>> choose("ab"), choose("abc"), choose("abc")
+    ('b', 'c', 'a')
+    """
+
+    def choose(options: Sequence) -> Any:
+        nonlocal number
+        number, digit = divmod(number, len(options))
+        return options[digit]
+
+    return choose
+
+
+def script_of(inputs: int, steps: list[tuple[int, int, int]], outputs: int) -> Script:
+    """The script that these numbers mean. Runs each step, since what can follow depends on real tensors."""
+    choose = digits(inputs)
+    draft = Draft(tuple(input_shape(choose) for _ in range(choose((1, 1, 1, 2)))))
+    for place, back, rest in steps:
+        draft.take(next_step(draft, place, back, digits(rest)))
+    choose, last = digits(outputs), len(draft.values) - 1
     ending = choose(("pool_linear", "flatten_linear", "reduce", "values"))
     if ending == "values":
-        return draft.script(new[0], *(choose(new) for _ in range(choose((0, 1, 2)))))
-    draft.take(Step(ending, (new[0],), OPERATIONS[ending].draw(choose, draft.values[-1])))
-    return draft.script(len(draft.values) - 1)
+        new = range(last, len(draft.inputs) - 1, -1)
+        return draft.script(last, *(choose(new) for _ in range(choose((0, 1, 2)))))
+    draft.take(Step(ending, (last,), OPERATIONS[ending].draw(choose, draft.values[last])))
+    return draft.script(last + 1)
 
 
-def draw_input(choose: Choose) -> tuple[int, ...]:
+def input_shape(choose: Choose) -> tuple[int, ...]:
     """The shape of a vector, a sequence or an image."""
     channels, time, size = choose((4, 2, 3, 6)), choose((3, 2, 4)), choose((3, 4, 5))
     vector, sequence, image = (BATCH, channels), (BATCH, time, channels), (BATCH, channels, size, size)
     return choose((vector, sequence, sequence, image, image))
 
 
-def draw_step(choose: Choose, draft: "Draft") -> Step:
+def next_step(draft: "Draft", place: int, back: int, choose: Choose) -> Step:
     """One more step: a value (mostly the last one), an operation that admits it, a partner, the options."""
     usable = [number for number in reversed(range(len(draft.values))) if is_usable(draft.values[number])]
-    first = choose([usable[0]] * 24 + usable)
-    operands = {name: draft.admitted(operation, first, usable) for name, operation in OPERATIONS.items()}
-    earlier = draft.layers_for(first)
-    name = choose(
-        places({name for name, found in operands.items() if found} | ({"again"} if earlier else set()))
-    )
+    first = usable[max(back - 24, 0) % len(usable)]
+    name = places()[place]
+    if not draft.admitted(name, first, usable):
+        possible = {name for name in (*OPERATIONS, "again") if draft.admitted(name, first, usable)}
+        left = [name for name in places() if name in possible]
+        name = left[place % len(left)]
+    operands = choose(draft.admitted(name, first, usable))
     if name == "again":
-        return Step("again", (first,), {"of": choose(earlier)})
-    chosen = choose(operands[name])
-    return Step(name, chosen, OPERATIONS[name].draw(choose, *(draft.values[number] for number in chosen)))
+        return Step("again", (first,), {"of": operands})
+    return Step(name, operands, OPERATIONS[name].draw(choose, *(draft.values[number] for number in operands)))
 
 
-def places(admitted: set[str]) -> list[str]:
-    """The names to draw from, each as often as its row says, and `again`.
-
-    An operation keeps its place in the list whatever else is admitted (the places of those that are not are
-    filled with others), so that hypothesis can delete an earlier step without changing the later ones.
-    """
-    names = [name for name, operation in OPERATIONS.items() for _ in range(operation.often)] + ["again"] * 8
-    left = [name for name in names if name in admitted]
-    return [name if name in admitted else left[place % len(left)] for place, name in enumerate(names)]
+@cache
+def places() -> tuple[str, ...]:
+    """The names of the operations, each as often as its row says, and `again`."""
+    rows = OPERATIONS.items()
+    return (*(name for name, operation in rows for _ in range(operation.often)), *["again"] * 8)
 
 
 class Draft:
@@ -235,18 +257,22 @@ class Draft:
         self.steps.append(step)
         self.values.append(layer(*operands))
 
-    def admitted(self, operation: "Operation", first: int, usable: list[int]) -> list[tuple[int, ...]]:
-        """What an operation admits with `first` in front; never `first` twice, which is dull."""
+    def admitted(self, name: str, first: int, usable: list[int]) -> list[tuple[int, ...]] | list[int]:
+        """The operands with `first` in front that an operation admits (never `first` twice, which is dull).
+
+        For `again`, the steps whose layers could be used again.
+        """
+        if name == "again":
+            return self.layers_for(first)
+        operation, x = OPERATIONS[name], self.values[first]
         if not self.steps and not operation.holds_weights:
             return []  # before the first weights nothing can be permuted
-        if operation.in_place and not self.is_writable(self.values[first]):
+        if operation.in_place and not self.is_writable(x):
             return []
         if len(operation.ranks) == 1:
-            return [(first,)] if operation.admits(self.values[first]) else []
+            return [(first,)] if operation.admits(x) else []
         others = [number for number in usable if number != first]
-        return [
-            (first, other) for other in others if operation.admits(self.values[first], self.values[other])
-        ]
+        return [(first, other) for other in others if operation.admits(x, self.values[other])]
 
     def layers_for(self, first: int) -> list[int]:
         """The steps whose weights could be used again for this value."""
@@ -263,9 +289,7 @@ class Draft:
         """Whether writing leaves inputs and weights alone, and autograd accepts it (no part of a split)."""
         modules = [layer for layer in self.layers.values() if isinstance(layer, nn.Module)]
         states = [tensor for module in modules for tensor in module.state_dict().values()]
-        taken = {
-            tensor.untyped_storage().data_ptr() for tensor in [*self.values[: len(self.inputs)], *states]
-        }
+        taken = {tensor.untyped_storage().data_ptr() for tensor in [*self.values[: len(self.inputs)], *states]}
         part = value._base is not None and value._base.numel() != value.numel()
         return value.untyped_storage().data_ptr() not in taken and not part
 
@@ -304,9 +328,7 @@ class Operation:
 
     def options(self, *operands: Tensor) -> dict[str, Sequence]:
         """The possible values of each option for these operands."""
-        return {
-            name: chosen(*operands) if callable(chosen) else chosen for name, chosen in self.choices.items()
-        }
+        return {name: chosen(*operands) if callable(chosen) else chosen for name, chosen in self.choices.items()}
 
     def admits(self, *operands: Tensor) -> bool:
         ranked = all(str(x.ndim) in ranks for x, ranks in zip(operands, self.ranks, strict=True))
@@ -316,9 +338,7 @@ class Operation:
         return {name: choose(values) for name, values in self.options(*operands).items()}
 
 
-def layer(
-    build: Callable, *ranks: str, accepts: Callable = lambda *x: True, often: int = 1, **choices
-) -> Operation:
+def layer(build: Callable, *ranks: str, accepts: Callable = lambda *x: True, often: int = 1, **choices) -> Operation:
     """A row whose layer holds weights or constants: `build` returns it."""
     return Operation(build, ranks or ("234",), choices, accepts, often, holds_weights=True)
 
@@ -731,9 +751,7 @@ def rms_norm(x: Tensor, axis: int, by_hand: bool) -> nn.Module:
         return self.weight * (x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + EPSILON))
 
     size = x.shape[axis]
-    return along(
-        axis, Layer(run, weight=weight(size, start=1.0)) if by_hand else nn.RMSNorm(size, eps=EPSILON), x
-    )
+    return along(axis, Layer(run, weight=weight(size, start=1.0)) if by_hand else nn.RMSNorm(size, eps=EPSILON), x)
 
 
 def scalar(x: Tensor, how: str) -> Layer:
@@ -782,9 +800,7 @@ def lookup(x: Tensor, width: int) -> Layer:
     return Layer(lambda self, x: self.table(x.argmax(-1)), table=nn.Embedding(x.shape[-1], width))
 
 
-def recurrent(
-    x: Tensor, *, kind: str, hidden: int, readout: str, batch_first: bool, **arguments: object
-) -> Layer:
+def recurrent(x: Tensor, *, kind: str, hidden: int, readout: str, batch_first: bool, **arguments: object) -> Layer:
     """A whole recurrent layer and its read-out."""
 
     def run(self: Layer, x: Tensor) -> Tensor:

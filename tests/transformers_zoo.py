@@ -233,9 +233,7 @@ MODELS: tuple[ZooModel, ...] = (
         causal_text,
     ),
     ZooModel("llama", hf.LlamaForCausalLM, lambda: hf.LlamaConfig(**ENCODER), causal_text),
-    ZooModel(
-        "mistral", hf.MistralForCausalLM, lambda: hf.MistralConfig(**DECODER, sliding_window=4), causal_text
-    ),
+    ZooModel("mistral", hf.MistralForCausalLM, lambda: hf.MistralConfig(**DECODER, sliding_window=4), causal_text),
     ZooModel("qwen2", hf.Qwen2ForCausalLM, lambda: hf.Qwen2Config(**DECODER), causal_text),
     ZooModel("qwen3", hf.Qwen3ForCausalLM, lambda: hf.Qwen3Config(**DECODER, head_dim=8), causal_text),
     ZooModel("gemma", hf.GemmaForCausalLM, lambda: hf.GemmaConfig(**DECODER, head_dim=8), causal_text),
@@ -330,9 +328,7 @@ MODELS: tuple[ZooModel, ...] = (
     ),
     # Images.
     ZooModel("vit", hf.ViTModel, lambda: hf.ViTConfig(**PATCHES), image),
-    ZooModel(
-        "vit_classifier", hf.ViTForImageClassification, lambda: hf.ViTConfig(**PATCHES, num_labels=3), image
-    ),
+    ZooModel("vit_classifier", hf.ViTForImageClassification, lambda: hf.ViTConfig(**PATCHES, num_labels=3), image),
     ZooModel("deit", hf.DeiTModel, lambda: hf.DeiTConfig(**PATCHES), image),
     ZooModel("beit", hf.BeitModel, lambda: hf.BeitConfig(**PATCHES, use_relative_position_bias=True), image),
     ZooModel(
@@ -365,9 +361,7 @@ MODELS: tuple[ZooModel, ...] = (
     ZooModel(
         "convnext",
         hf.ConvNextForImageClassification,
-        lambda: hf.ConvNextConfig(
-            num_stages=2, hidden_sizes=[8, 12], depths=[2, 2], patch_size=4, num_labels=3
-        ),
+        lambda: hf.ConvNextConfig(num_stages=2, hidden_sizes=[8, 12], depths=[2, 2], patch_size=4, num_labels=3),
         large_image,
     ),
     ZooModel(
@@ -389,9 +383,7 @@ MODELS: tuple[ZooModel, ...] = (
     ZooModel(
         "regnet",
         hf.RegNetModel,
-        lambda: hf.RegNetConfig(
-            embedding_size=8, hidden_sizes=[16, 24], depths=[1, 2], groups_width=4, layer_type="y"
-        ),
+        lambda: hf.RegNetConfig(embedding_size=8, hidden_sizes=[16, 24], depths=[1, 2], groups_width=4, layer_type="y"),
         large_image,
     ),
     ZooModel(

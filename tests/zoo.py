@@ -1,7 +1,7 @@
 """One table of small networks, `ZOO`, that every law of the test-suite runs over.
 
-A row gives a network, inputs that suit it, and `widths`: what tracing should find, worked out by hand
-from the mathematics of the network, not from what the tracer does. Conventions:
+A row gives a network, inputs that suit it, and what tracing should find: `widths`, worked out by hand from
+the mathematics of the network, not from what the tracer does, and the `share` that follows. Conventions:
 
 - Inputs and outputs are fixed. What is hidden *and* returned is fixed.
 - Layers joined by addition, a norm or a tied weight share a space; a concatenation keeps its parts' apart.
@@ -32,12 +32,16 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 @dataclass(frozen=True)
 class Network:
-    """One row: `widths` are the sizes of all movable spaces (two units or more), sorted."""
+    """One row: `widths` are the sizes of all movable spaces (two units or more), sorted.
+
+    `share` is the share of the numbers in the state that lie on a unit of some space.
+    """
 
     name: str
     build: Callable[[], nn.Module]  # in eval mode; deterministic under torch.manual_seed
     inputs: Callable[[], object]  # a tensor, a tuple of positional or a dict of keyword arguments
     widths: tuple[int, ...]
+    share: float
 
 
 def named(name: str) -> Network:
@@ -55,12 +59,12 @@ def call(module: nn.Module, inputs: object) -> object:
 _rows: list[Network] = []
 
 
-def network(inputs: Callable[[], object], *, widths: tuple[int, ...]):
+def network(inputs: Callable[[], object], *, widths: tuple[int, ...], share: float):
     """Enter a function or class that takes no arguments and gives a module; its name is the row's."""
 
     def enter(make: Callable[[], nn.Module]):
         name = re.sub(r"(?<!^)(?=[A-Z])", "_", make.__name__).lower()
-        _rows.append(Network(name, lambda: livened(make()).eval(), inputs, widths))
+        _rows.append(Network(name, lambda: livened(make()).eval(), inputs, widths, share))
         return make
 
     return enter
@@ -133,12 +137,12 @@ def mean_of_steps() -> nn.Module:
 # ---------------------------------------------------------------------------------------------- dense
 
 
-@network(floats(3, 5), widths=(7, 9))
+@network(floats(3, 5), widths=(7, 9), share=0.974)
 def mlp():
     return nn.Sequential(nn.Linear(5, 7), nn.ReLU(), nn.Linear(7, 9), nn.ReLU(), nn.Linear(9, 4))
 
 
-@network(floats(3, 5), widths=(6, 10))
+@network(floats(3, 5), widths=(6, 10), share=1.000)
 def mlp_without_bias():
     return nn.Sequential(
         nn.Linear(5, 6, bias=False),
@@ -149,17 +153,17 @@ def mlp_without_bias():
     )
 
 
-@network(floats(3, 5), widths=(7, 8))
+@network(floats(3, 5), widths=(7, 8), share=0.972)
 def mlp_tanh():
     return nn.Sequential(nn.Linear(5, 7), nn.Tanh(), nn.Linear(7, 8), nn.Tanh(), nn.Linear(8, 4))
 
 
-@network(floats(3, 5), widths=(6, 7))
+@network(floats(3, 5), widths=(6, 7), share=0.960)
 def mlp_prelu():
     return nn.Sequential(nn.Linear(5, 7), nn.PReLU(7), nn.Linear(7, 6), nn.PReLU(), nn.Linear(6, 4))
 
 
-@network(floats(3, 5), widths=(6, 8, 9))
+@network(floats(3, 5), widths=(6, 8, 9), share=0.980)
 class MlpModuleList(nn.Module):
     def __init__(self):
         super().__init__()
@@ -172,7 +176,7 @@ class MlpModuleList(nn.Module):
         return F.log_softmax(self.layers[-1](x), dim=-1)
 
 
-@network(floats(3, 5), widths=(7, 9))
+@network(floats(3, 5), widths=(7, 9), share=0.973)
 def mlp_batch_norm():
     return nn.Sequential(
         nn.Linear(5, 7),
@@ -185,12 +189,12 @@ def mlp_batch_norm():
     )
 
 
-@network(floats(3, 5), widths=(8,))
+@network(floats(3, 5), widths=(8,), share=0.950)
 def batch_norm_without_affine():
     return nn.Sequential(nn.Linear(5, 8), nn.BatchNorm1d(8, affine=False), nn.ReLU(), nn.Linear(8, 4))
 
 
-@network(floats(3, 5), widths=(7, 9))
+@network(floats(3, 5), widths=(7, 9), share=0.976)
 def mlp_layer_norm():
     return nn.Sequential(
         nn.Linear(5, 7),
@@ -203,17 +207,17 @@ def mlp_layer_norm():
     )
 
 
-@network(floats(3, 5), widths=(8,))
+@network(floats(3, 5), widths=(8,), share=0.957)
 def mlp_rms_norm():
     return nn.Sequential(nn.Linear(5, 8), nn.RMSNorm(8), nn.Softplus(), nn.Linear(8, 4))
 
 
-@network(floats(3, 5), widths=(7,))
+@network(floats(3, 5), widths=(7,), share=0.906)
 def mlp_weight_norm():
     return nn.Sequential(weight_norm(nn.Linear(5, 7)), nn.Tanh(), weight_norm(nn.Linear(7, 4)))
 
 
-@network(floats(3, 5), widths=(7, 8))
+@network(floats(3, 5), widths=(7, 8), share=0.972)
 def mlp_dropout_in_place():
     return nn.Sequential(
         nn.Linear(5, 7),
@@ -226,7 +230,7 @@ def mlp_dropout_in_place():
     )
 
 
-@network(floats(3, 5), widths=(6, 8))
+@network(floats(3, 5), widths=(6, 8), share=0.972)
 def concatenated_hidden():
     return nn.Sequential(
         concatenated(nn.Sequential(nn.Linear(5, 6), nn.Tanh()), nn.Sequential(nn.Linear(5, 8), nn.ReLU())),
@@ -234,14 +238,12 @@ def concatenated_hidden():
     )
 
 
-@network(floats(3, 5), widths=(7,))
+@network(floats(3, 5), widths=(7,), share=0.745)
 def concatenated_with_input():
-    return nn.Sequential(
-        concatenated(nn.Identity(), nn.Sequential(nn.Linear(5, 7), nn.ReLU())), nn.Linear(12, 4)
-    )
+    return nn.Sequential(concatenated(nn.Identity(), nn.Sequential(nn.Linear(5, 7), nn.ReLU())), nn.Linear(12, 4))
 
 
-@network(floats(3, 5), widths=(8,))
+@network(floats(3, 5), widths=(8,), share=0.989)
 def highway():
     def carry_or_transform(parts):
         x, transformed, gate = parts
@@ -258,28 +260,26 @@ def highway():
     return nn.Sequential(nn.Linear(5, 8), layer(), layer(), nn.Linear(8, 4))
 
 
-@network(floats(3, 5), widths=(7,))
+@network(floats(3, 5), widths=(7,), share=0.966)
 def gated_linear_unit():
     return nn.Sequential(nn.Linear(5, 14), nn.GLU(), nn.Linear(7, 4))
 
 
 # The two pieces of a unit may be swapped as well: 6! ways to order the units beat 2!^6 for the pieces.
-@network(floats(3, 5), widths=(6,))
+@network(floats(3, 5), widths=(6,), share=0.960)
 def maxout():
     return nn.Sequential(nn.Linear(5, 12), Apply(lambda x: x.view(-1, 6, 2).max(-1).values), nn.Linear(6, 4))
 
 
-@network(floats(3, 5), widths=(6, 8, 9))
+@network(floats(3, 5), widths=(6, 8, 9), share=0.977)
 def autoencoder():
-    return nn.Sequential(
-        nn.Linear(5, 9), nn.Mish(), nn.Linear(9, 6), nn.Linear(6, 8), nn.Mish(), nn.Linear(8, 5)
-    )
+    return nn.Sequential(nn.Linear(5, 9), nn.Mish(), nn.Linear(9, 6), nn.Linear(6, 8), nn.Mish(), nn.Linear(8, 5))
 
 
 # -------------------------------------------------------------------------- own parameters, functional
 
 
-@network(floats(3, 5), widths=(7, 9))
+@network(floats(3, 5), widths=(7, 9), share=1.000)
 class Functional(nn.Module):
     def __init__(self):
         super().__init__()
@@ -292,7 +292,7 @@ class Functional(nn.Module):
         return (self.third @ x.t()).t()
 
 
-@network(floats(3, 5), widths=(6, 8))
+@network(floats(3, 5), widths=(6, 8), share=1.000)
 class Einsum(nn.Module):
     def __init__(self):
         super().__init__()
@@ -305,7 +305,7 @@ class Einsum(nn.Module):
 
 
 # Two hidden axes, each moves by itself: a block stands on one axis, so 42 joint units are not offered.
-@network(floats(3, 5), widths=(6, 7))
+@network(floats(3, 5), widths=(6, 7), share=1.000)
 class EinsumTwoAxes(nn.Module):
     def __init__(self):
         super().__init__()
@@ -316,7 +316,7 @@ class EinsumTwoAxes(nn.Module):
         return torch.einsum("bhd,hdo->bo", hidden, self.second)
 
 
-@network(floats(3, 5), widths=(2, 8))
+@network(floats(3, 5), widths=(2, 8), share=0.961)
 class LowRankUpdate(nn.Module):
     """A product of two parameters added to a third: the rank axis is a space that meets no activation."""
 
@@ -329,7 +329,7 @@ class LowRankUpdate(nn.Module):
         return self.second(F.relu(F.linear(x, self.first + self.up @ self.down)))
 
 
-@network(floats(3, 5), widths=(7,))
+@network(floats(3, 5), widths=(7,), share=0.894)
 class TiedAutoencoder(nn.Module):
     def __init__(self):
         super().__init__()
@@ -340,7 +340,7 @@ class TiedAutoencoder(nn.Module):
         return F.linear(hidden, self.weight.t(), self.visible_bias)
 
 
-@network(floats(3, 5), widths=(7,))
+@network(floats(3, 5), widths=(7,), share=0.969)
 class LoopOverOneLinear(nn.Module):
     def __init__(self):
         super().__init__()
@@ -353,7 +353,7 @@ class LoopOverOneLinear(nn.Module):
         return self.read(hidden)
 
 
-@network(positional(floats(3, 5), floats(3, 4, seed=1)), widths=(6, 7))
+@network(positional(floats(3, 5), floats(3, 4, seed=1)), widths=(6, 7), share=0.987)
 class Bilinear(nn.Module):
     def __init__(self):
         super().__init__()
@@ -364,7 +364,7 @@ class Bilinear(nn.Module):
         return self.both(F.relu(self.left(left)), torch.tanh(self.right(right)))
 
 
-@network(floats(3, 5), widths=(6, 7))
+@network(floats(3, 5), widths=(6, 7), share=0.964)
 class RadialBasis(nn.Module):
     """Distances to centres: the space of the features is summed away without a matrix product."""
 
@@ -378,7 +378,7 @@ class RadialBasis(nn.Module):
         return self.read(torch.exp(-distances))
 
 
-@network(floats(3, 5), widths=(6, 8, 9))
+@network(floats(3, 5), widths=(6, 8, 9), share=0.980)
 class Memory(nn.Module):
     """Softmax over the units of a hidden layer (here the cells) commutes with their permutation."""
 
@@ -395,7 +395,7 @@ class Memory(nn.Module):
 
 
 # The two units of the gate do not move: each multiplies its own expert.
-@network(floats(3, 5), widths=(6, 8))
+@network(floats(3, 5), widths=(6, 8), share=0.875)
 class TwoExperts(nn.Module):
     def __init__(self):
         super().__init__()
@@ -409,7 +409,7 @@ class TwoExperts(nn.Module):
 
 
 # Here the experts themselves are units; a hidden unit moves in all experts at once.
-@network(floats(3, 4), widths=(5, 7))
+@network(floats(3, 4), widths=(5, 7), share=1.000)
 class StackedExperts(nn.Module):
     def __init__(self):
         super().__init__()
@@ -422,7 +422,7 @@ class StackedExperts(nn.Module):
         return torch.einsum("be,beo->bo", self.gate(x).softmax(-1), opinions)
 
 
-@network(keywords(image=floats(3, 2, 8, 8), condition=floats(3, 4, seed=1)), widths=(6, 9))
+@network(keywords(image=floats(3, 2, 8, 8), condition=floats(3, 4, seed=1)), widths=(6, 9), share=0.984)
 class FilmConditioning(nn.Module):
     def __init__(self):
         super().__init__()
@@ -437,7 +437,7 @@ class FilmConditioning(nn.Module):
 # --------------------------------------------------------------------------------- splitting and mutating
 
 
-@network(floats(2, 6), widths=(3, 4, 5))
+@network(floats(2, 6), widths=(3, 4, 5), share=0.889)
 class SplitUnevenly(nn.Module):
     def __init__(self):
         super().__init__()
@@ -449,7 +449,7 @@ class SplitUnevenly(nn.Module):
         return torch.stack([head(part) for head, part in zip(self.heads, parts, strict=True)]).sum(0)
 
 
-@network(floats(3, 5), widths=(6, 7))
+@network(floats(3, 5), widths=(6, 7), share=0.980)
 class StackAndUnbind(nn.Module):
     def __init__(self):
         super().__init__()
@@ -462,7 +462,7 @@ class StackAndUnbind(nn.Module):
         return self.read(value * gate.sigmoid())
 
 
-@network(floats(3, 5), widths=(7,))
+@network(floats(3, 5), widths=(7,), share=0.946)
 class Reordered(nn.Module):
     def __init__(self):
         super().__init__()
@@ -473,7 +473,7 @@ class Reordered(nn.Module):
 
 
 # The first four of the nine units are added to, so they are other units than the last five.
-@network(floats(3, 6), widths=(4, 5))
+@network(floats(3, 6), widths=(4, 5), share=0.982)
 class SliceMutation(nn.Module):
     def __init__(self):
         super().__init__()
@@ -489,7 +489,7 @@ class SliceMutation(nn.Module):
 
 
 # The constant is no part of the state, so nothing can move with it: its seven units are fixed.
-@network(floats(3, 5), widths=(6,))
+@network(floats(3, 5), widths=(6,), share=0.610)
 class ConstantFixes(nn.Module):
     def __init__(self):
         super().__init__()
@@ -501,7 +501,7 @@ class ConstantFixes(nn.Module):
 
 
 # This buffer is part of the state, so it moves with its units.
-@network(floats(3, 5), widths=(7,))
+@network(floats(3, 5), widths=(7,), share=0.951)
 class BufferMoves(nn.Module):
     def __init__(self):
         super().__init__()
@@ -513,14 +513,12 @@ class BufferMoves(nn.Module):
 
 
 # A running sum over the units knows their order: seven are fixed, the eight after it are not.
-@network(floats(3, 5), widths=(8,))
+@network(floats(3, 5), widths=(8,), share=0.676)
 def cumulative_sum_fixes():
-    return nn.Sequential(
-        nn.Linear(5, 7), Apply(lambda x: x.cumsum(-1)), nn.Linear(7, 8), nn.ReLU(), nn.Linear(8, 4)
-    )
+    return nn.Sequential(nn.Linear(5, 7), Apply(lambda x: x.cumsum(-1)), nn.Linear(7, 8), nn.ReLU(), nn.Linear(8, 4))
 
 
-@network(floats(3, 5), widths=(6, 7))
+@network(floats(3, 5), widths=(6, 7), share=0.966)
 class NoGradInside(nn.Module):
     def __init__(self):
         super().__init__()
@@ -532,7 +530,7 @@ class NoGradInside(nn.Module):
         return self.read(self.tuned(x).relu())
 
 
-@network(floats(3, 5), widths=(7,))
+@network(floats(3, 5), widths=(7,), share=0.946)
 class DataDependentBranch(nn.Module):
     """Export refuses this; either branch keeps the units interchangeable."""
 
@@ -548,7 +546,7 @@ class DataDependentBranch(nn.Module):
 # --------------------------------------------------------------------------- several inputs, several outputs
 
 
-@network(positional(floats(3, 5), floats(3, 5, seed=1)), widths=(6, 7))
+@network(positional(floats(3, 5), floats(3, 5, seed=1)), widths=(6, 7), share=0.981)
 class Siamese(nn.Module):
     def __init__(self):
         super().__init__()
@@ -559,7 +557,7 @@ class Siamese(nn.Module):
         return self.read(torch.abs(self.encoder(left) - self.encoder(right)))
 
 
-@network(keywords(numbers=floats(3, 5), word=tokens(11, 3)), widths=(6, 7, 9))
+@network(keywords(numbers=floats(3, 5), word=tokens(11, 3)), widths=(6, 7, 9), share=0.986)
 class NamedInputs(nn.Module):
     def __init__(self):
         super().__init__()
@@ -571,7 +569,7 @@ class NamedInputs(nn.Module):
         return self.read(self.mix(both).relu())
 
 
-@network(floats(3, 5), widths=(6, 7))
+@network(floats(3, 5), widths=(6, 7), share=0.960)
 class NamedOutputs(nn.Module):
     def __init__(self):
         super().__init__()
@@ -584,7 +582,7 @@ class NamedOutputs(nn.Module):
 
 
 # The code (6) is returned, hence fixed; what leads to it (8) and from it (9) moves.
-@network(floats(3, 5), widths=(8, 9))
+@network(floats(3, 5), widths=(8, 9), share=0.949)
 class ReturnedCode(nn.Module):
     def __init__(self):
         super().__init__()
@@ -602,7 +600,7 @@ class Prediction:
     spread: Tensor | None = None
 
 
-@network(floats(3, 5), widths=(7,))
+@network(floats(3, 5), widths=(7,), share=0.925)
 class DataclassOutput(nn.Module):
     def __init__(self):
         super().__init__()
@@ -616,7 +614,7 @@ class DataclassOutput(nn.Module):
 # ------------------------------------------------------------------------------------------ convolutions
 
 
-@network(floats(2, 1, 12, 12), widths=(5, 7, 11))
+@network(floats(2, 1, 12, 12), widths=(5, 7, 11), share=0.993)
 def lenet():
     return nn.Sequential(
         nn.Conv2d(1, 5, 3),
@@ -632,7 +630,7 @@ def lenet():
     )
 
 
-@network(floats(2, 3, 8, 8), widths=(6,))
+@network(floats(2, 3, 8, 8), widths=(6,), share=0.990)
 def flatten_channels_last():
     return nn.Sequential(
         nn.Conv2d(3, 6, 3, stride=2),
@@ -642,14 +640,12 @@ def flatten_channels_last():
     )
 
 
-@network(floats(2, 3, 8, 8), widths=(6,))
+@network(floats(2, 3, 8, 8), widths=(6,), share=0.992)
 def batch_norm_after_flatten():
-    return nn.Sequential(
-        nn.Conv2d(3, 6, 3, stride=2), nn.Flatten(), nn.BatchNorm1d(54), nn.ReLU(), nn.Linear(54, 4)
-    )
+    return nn.Sequential(nn.Conv2d(3, 6, 3, stride=2), nn.Flatten(), nn.BatchNorm1d(54), nn.ReLU(), nn.Linear(54, 4))
 
 
-@network(floats(2, 3, 8, 8), widths=(5, 6, 7, 10))
+@network(floats(2, 3, 8, 8), widths=(5, 6, 7, 10), share=0.997)
 def vgg():
     return nn.Sequential(
         nn.Conv2d(3, 5, 3, padding=1),
@@ -667,7 +663,7 @@ def vgg():
     )
 
 
-@network(floats(2, 3, 8, 8), widths=(5, 6, 9))
+@network(floats(2, 3, 8, 8), widths=(5, 6, 9), share=0.998)
 def resnet_identity():
     def block(width):
         body = nn.Sequential(nn.Conv2d(6, width, 3, padding=1), nn.ReLU(), nn.Conv2d(width, 6, 3, padding=1))
@@ -685,7 +681,7 @@ def convolution_and_norm(inputs, outputs, kernel=3, **options):
     )
 
 
-@network(floats(2, 3, 8, 8), widths=(5, 6, 7, 9))
+@network(floats(2, 3, 8, 8), widths=(5, 6, 7, 9), share=0.995)
 def resnet_projection():
     def block(inputs, width, outputs, stride, shortcut):
         body = nn.Sequential(
@@ -706,7 +702,7 @@ def resnet_projection():
     )
 
 
-@network(floats(2, 3, 8, 8), widths=(5, 7, 9))
+@network(floats(2, 3, 8, 8), widths=(5, 7, 9), share=0.996)
 def resnet_pre_activation():
     def body(width):
         return nn.Sequential(
@@ -729,7 +725,7 @@ def resnet_pre_activation():
     )
 
 
-@network(floats(2, 3, 8, 8), widths=(5, 6, 9))
+@network(floats(2, 3, 8, 8), widths=(5, 6, 9), share=0.990)
 def resnet_bottleneck():
     body = nn.Sequential(
         convolution_and_norm(9, 5, kernel=1),
@@ -745,7 +741,7 @@ def resnet_bottleneck():
 
 # Shortcut without parameters ("option A"): channels 2 to 6 of the wider stage are the five of the narrow
 # one; the four that meet zeros (0, 1, 7, 8) are a space of their own.
-@network(floats(2, 3, 10, 10), widths=(4, 5, 6, 7))
+@network(floats(2, 3, 10, 10), widths=(4, 5, 6, 7), share=0.995)
 def resnet_padded_shortcut():
     narrow = nn.Sequential(convolution_and_norm(5, 6), nn.ReLU(), convolution_and_norm(6, 5))
     wider = nn.Sequential(convolution_and_norm(5, 7, stride=2), nn.ReLU(), convolution_and_norm(7, 9))
@@ -761,7 +757,7 @@ def resnet_padded_shortcut():
     )
 
 
-@network(floats(2, 3, 8, 8), widths=(4, 5, 6, 7, 9, 11))
+@network(floats(2, 3, 8, 8), widths=(4, 5, 6, 7, 9, 11), share=0.989)
 def mobilenet():
     def squeeze_and_excite(channels, width):
         gate = nn.Sequential(
@@ -795,7 +791,7 @@ def mobilenet():
 
 # Two outputs per depthwise channel: both are slots of the channel they come from. (They could also be
 # swapped channel by channel, 2!^6 ways; "a channel moves with its input" says not.)
-@network(floats(2, 3, 8, 8), widths=(6, 7))
+@network(floats(2, 3, 8, 8), widths=(6, 7), share=0.990)
 def depthwise_multiplier():
     return nn.Sequential(
         nn.Conv2d(3, 6, 3),
@@ -810,7 +806,7 @@ def depthwise_multiplier():
 
 
 # Groups of 2 and 2: 5! ways to order the groups beat 2! * 2!^5 within them.
-@network(floats(2, 3, 8, 8), widths=(5, 7))
+@network(floats(2, 3, 8, 8), widths=(5, 7), share=0.989)
 def resnext_groups_move():
     body = nn.Sequential(
         convolution_and_norm(7, 10, kernel=1),
@@ -819,13 +815,11 @@ def resnext_groups_move():
         nn.ReLU(),
         convolution_and_norm(10, 7, kernel=1),
     )
-    return nn.Sequential(
-        nn.Conv2d(3, 7, 3), added(nn.Identity(), body), nn.ReLU(), mean_of_pixels(), nn.Linear(7, 4)
-    )
+    return nn.Sequential(nn.Conv2d(3, 7, 3), added(nn.Identity(), body), nn.ReLU(), mean_of_pixels(), nn.Linear(7, 4))
 
 
 # Two groups of 3 and 4: the outputs move within their group (4, 4); input k moves in both groups (3).
-@network(floats(2, 5, 8, 8), widths=(3, 4, 4))
+@network(floats(2, 5, 8, 8), widths=(3, 4, 4), share=0.996)
 def grouped_channels_move():
     return nn.Sequential(
         nn.Conv2d(5, 6, 3),
@@ -837,7 +831,7 @@ def grouped_channels_move():
     )
 
 
-@network(floats(2, 3, 8, 8), widths=(4, 5, 6, 7, 8))
+@network(floats(2, 3, 8, 8), widths=(4, 5, 6, 7, 8), share=0.994)
 def densenet():
     def growth(inputs, width, outputs):
         layer = nn.Sequential(
@@ -864,7 +858,7 @@ def densenet():
 # Stem channels a0..a3 pass, b0..b3 enter the first branch, which gives c0..c3; shuffled: a0 c0 a1 c1 |
 # a2 c2 a3 c3. The second unit passes the left half and turns the right one into d0..d3. Spaces: {a0 a1},
 # {a2 a3}, {c0 c1}, {c2 c3}, b (4), d (4), and inside the branches 3 and 5.
-@network(floats(3, 1, 8, 8), widths=(2, 2, 2, 2, 3, 4, 4, 5))
+@network(floats(3, 1, 8, 8), widths=(2, 2, 2, 2, 3, 4, 4, 5), share=0.967)
 class Shufflenet(nn.Module):
     def __init__(self):
         super().__init__()
@@ -891,7 +885,7 @@ class Shufflenet(nn.Module):
         return self.read(x.mean((2, 3)))
 
 
-@network(floats(2, 1, 8, 8), widths=(5, 6, 7, 9))
+@network(floats(2, 1, 8, 8), widths=(5, 6, 7, 9), share=0.998)
 def unet_transposed():
     inner = nn.Sequential(
         nn.MaxPool2d(2),
@@ -910,7 +904,7 @@ def unet_transposed():
     )
 
 
-@network(floats(2, 1, 8, 8), widths=(5, 7, 9))
+@network(floats(2, 1, 8, 8), widths=(5, 7, 9), share=0.998)
 def unet_interpolated():
     inner = nn.Sequential(
         nn.Conv2d(5, 7, 3, stride=2, padding=1),
@@ -927,7 +921,7 @@ def unet_interpolated():
     )
 
 
-@network(floats(2, 3, 9, 9), widths=(4, 5, 6, 7, 8))
+@network(floats(2, 3, 9, 9), widths=(4, 5, 6, 7, 8), share=0.996)
 def inception():
     return nn.Sequential(
         nn.Conv2d(3, 8, 3),
@@ -957,7 +951,7 @@ class ConvnextBlock(nn.Module):
         return x + y.permute(0, 3, 1, 2)
 
 
-@network(floats(2, 3, 8, 8), widths=(6, 11, 13))
+@network(floats(2, 3, 8, 8), widths=(6, 11, 13), share=0.995)
 def convnext():
     return nn.Sequential(
         nn.Conv2d(3, 6, 2, stride=2),
@@ -984,7 +978,7 @@ class GatedCausalConvolution(nn.Module):
 
 # The last residual goes nowhere, as in the original: `stay` of the last layer is without effect, and by the
 # addition it would still belong to the channels (5).
-@network(floats(3, 1, 10), widths=(5, 6, 7, 8))
+@network(floats(3, 1, 10), widths=(5, 6, 7, 8), share=0.917)
 class Wavenet(nn.Module):
     def __init__(self):
         super().__init__()
@@ -1002,7 +996,7 @@ class Wavenet(nn.Module):
         return self.read(F.relu(skips))
 
 
-@network(floats(2, 1, 4, 8, 8), widths=(5, 7))
+@network(floats(2, 1, 4, 8, 8), widths=(5, 7), share=0.992)
 def convolution_3d():
     return nn.Sequential(
         nn.Conv3d(1, 5, 3, padding=1),
@@ -1018,7 +1012,7 @@ def convolution_3d():
 
 
 # The four pixels that a channel becomes are its slots.
-@network(floats(2, 3, 8, 8), widths=(5, 7))
+@network(floats(2, 3, 8, 8), widths=(5, 7), share=0.999)
 def pixel_shuffle():
     return nn.Sequential(
         nn.Conv2d(3, 7, 3), nn.ReLU(), nn.Conv2d(7, 20, 3), nn.PixelShuffle(2), nn.ReLU(), nn.Conv2d(5, 2, 3)
@@ -1026,7 +1020,7 @@ def pixel_shuffle():
 
 
 # 4 groups of 2: the groups move (4! > 2!^4). 2 groups of 3: channels within them. 1 group of 7: all.
-@network(floats(2, 1, 12, 12), widths=(3, 3, 4, 7))
+@network(floats(2, 1, 12, 12), widths=(3, 3, 4, 7), share=0.995)
 def group_norm():
     return nn.Sequential(
         nn.Conv2d(1, 8, 3),
@@ -1043,7 +1037,7 @@ def group_norm():
     )
 
 
-@network(floats(2, 3, 10, 10), widths=(6, 7))
+@network(floats(2, 3, 10, 10), widths=(6, 7), share=0.997)
 def instance_norm():
     return nn.Sequential(
         nn.Conv2d(3, 6, 3),
@@ -1058,14 +1052,14 @@ def instance_norm():
 
 
 # A norm over channels and pixels at once: its weight has the channels on the first of three axes.
-@network(floats(2, 3, 8, 8), widths=(7,))
+@network(floats(2, 3, 8, 8), widths=(7,), share=0.989)
 def layer_norm_of_images():
     return nn.Sequential(
         nn.Conv2d(3, 7, 3, stride=2), nn.LayerNorm((7, 3, 3)), nn.ReLU(), mean_of_pixels(), nn.Linear(7, 4)
     )
 
 
-@network(floats(2, 1, 8, 8), widths=(5, 6, 7))
+@network(floats(2, 1, 8, 8), widths=(5, 6, 7), share=0.999)
 def convolutional_autoencoder():
     return nn.Sequential(
         nn.Conv2d(1, 5, 3, stride=2, padding=1),
@@ -1098,12 +1092,12 @@ def last_step() -> nn.Module:
     return Apply(lambda x: x[:, -1])
 
 
-@network(floats(5, 3, 4), widths=(7,))  # steps first
+@network(floats(5, 3, 4), widths=(7,), share=0.981)  # steps first
 def rnn_tanh():
     return Read(nn.RNN(4, 7), nn.Linear(7, 2))
 
 
-@network(floats(3, 5, 4), widths=(6, 6))
+@network(floats(3, 5, 4), widths=(6, 6), share=0.988)
 def rnn_relu():
     return Read(
         nn.RNN(4, 6, num_layers=2, nonlinearity="relu", batch_first=True),
@@ -1111,27 +1105,27 @@ def rnn_relu():
     )
 
 
-@network(floats(5, 3, 4), widths=(7,))
+@network(floats(5, 3, 4), widths=(7,), share=0.995)
 def lstm():
     return Read(nn.LSTM(4, 7), nn.Linear(7, 2))
 
 
-@network(floats(3, 5, 4), widths=(6,))
+@network(floats(3, 5, 4), widths=(6,), share=0.992)
 def lstm_without_bias():
     return Read(nn.LSTM(4, 6, bias=False, batch_first=True), nn.Sequential(last_step(), nn.Linear(6, 2)))
 
 
-@network(floats(3, 4, 6), widths=(5, 5, 5, 5))
+@network(floats(3, 4, 6), widths=(5, 5, 5, 5), share=0.998)
 def lstm_bidirectional():
     return Read(nn.LSTM(6, 5, num_layers=2, bidirectional=True, batch_first=True), nn.Linear(10, 2))
 
 
-@network(floats(3, 6, 4), widths=(5, 8))
+@network(floats(3, 6, 4), widths=(5, 8), share=0.995)
 def lstm_projected():
     return Read(nn.LSTM(4, 8, proj_size=5, batch_first=True), nn.Linear(5, 2))
 
 
-@network(floats(3, 5, 4), widths=(6, 6))
+@network(floats(3, 5, 4), widths=(6, 6), share=0.997)
 class LstmFinalHidden(nn.Module):
     def __init__(self):
         super().__init__()
@@ -1142,7 +1136,7 @@ class LstmFinalHidden(nn.Module):
         return self.read(hidden[-1])
 
 
-@network(floats(3, 5, 4), widths=(6, 6))
+@network(floats(3, 5, 4), widths=(6, 6), share=0.997)
 class LstmAllFinalStates(nn.Module):
     """Both directions' last hidden and cell states, side by side."""
 
@@ -1155,7 +1149,7 @@ class LstmAllFinalStates(nn.Module):
         return self.read(torch.cat(states).transpose(0, 1).flatten(1))
 
 
-@network(floats(3, 5, 4), widths=(7,))
+@network(floats(3, 5, 4), widths=(7,), share=0.995)
 class LstmLearnedStart(nn.Module):
     def __init__(self):
         super().__init__()
@@ -1167,7 +1161,7 @@ class LstmLearnedStart(nn.Module):
         return self.read(self.lstm(x, tuple(start))[0])
 
 
-@network(positional(floats(3, 5, 4), lambda: torch.tensor([3, 5, 2])), widths=(7,))
+@network(positional(floats(3, 5, 4), lambda: torch.tensor([3, 5, 2])), widths=(7,), share=0.995)
 class LstmPacked(nn.Module):
     def __init__(self):
         super().__init__()
@@ -1179,17 +1173,17 @@ class LstmPacked(nn.Module):
         return self.read(padded)
 
 
-@network(floats(3, 5, 4), widths=(6, 6))
+@network(floats(3, 5, 4), widths=(6, 6), share=0.996)
 def gru():
     return Read(nn.GRU(4, 6, num_layers=2, batch_first=True), nn.Sequential(last_step(), nn.Linear(6, 2)))
 
 
-@network(floats(5, 3, 4), widths=(7, 7))
+@network(floats(5, 3, 4), widths=(7, 7), share=0.997)
 def gru_bidirectional():
     return Read(nn.GRU(4, 7, bidirectional=True), nn.Linear(14, 2))
 
 
-@network(floats(3, 5, 4), widths=(6,))
+@network(floats(3, 5, 4), widths=(6,), share=0.993)
 class LstmCellLoop(nn.Module):
     def __init__(self):
         super().__init__()
@@ -1202,7 +1196,7 @@ class LstmCellLoop(nn.Module):
         return self.read(state[0])
 
 
-@network(floats(3, 5, 4), widths=(7,))
+@network(floats(3, 5, 4), widths=(7,), share=0.993)
 class GruCellLoop(nn.Module):
     def __init__(self):
         super().__init__()
@@ -1216,7 +1210,7 @@ class GruCellLoop(nn.Module):
         return self.read(torch.stack(hiddens, dim=1))
 
 
-@network(floats(2, 5, 1, 6, 6), widths=(7, 8))
+@network(floats(2, 5, 1, 6, 6), widths=(7, 8), share=0.998)
 class ConvolutionThenLstm(nn.Module):
     def __init__(self):
         super().__init__()
@@ -1228,14 +1222,12 @@ class ConvolutionThenLstm(nn.Module):
         return self.read(self.lstm(seen)[0][:, -1])
 
 
-@network(tokens(11, 3, 5), widths=(6, 8))
+@network(tokens(11, 3, 5), widths=(6, 8), share=0.993)
 def embedding_then_lstm():
-    return nn.Sequential(
-        nn.Embedding(11, 6), Read(nn.LSTM(6, 8, batch_first=True), nn.Linear(8, 4)), last_step()
-    )
+    return nn.Sequential(nn.Embedding(11, 6), Read(nn.LSTM(6, 8, batch_first=True), nn.Linear(8, 4)), last_step())
 
 
-@network(tokens(13, 3, 5), widths=(6, 9))
+@network(tokens(13, 3, 5), widths=(6, 9), share=1.000)
 class EmbeddingTied(nn.Module):
     def __init__(self):
         super().__init__()
@@ -1246,7 +1238,7 @@ class EmbeddingTied(nn.Module):
         return F.linear(self.mix(self.words(ids)), self.words.weight)
 
 
-@network(floats(3, 5, 4), widths=(7, 9))
+@network(floats(3, 5, 4), widths=(7, 9), share=0.977)
 class AttentionPooling(nn.Module):
     def __init__(self):
         super().__init__()
@@ -1261,7 +1253,7 @@ class AttentionPooling(nn.Module):
 # --------------------------------------------------------------------------------------------- attention
 
 
-@network(floats(3, 5, 4), widths=(2, 6, 9))
+@network(floats(3, 5, 4), widths=(2, 6, 9), share=0.987)
 def transformer_post_norm():
     return nn.Sequential(
         nn.Linear(4, 6),
@@ -1271,7 +1263,7 @@ def transformer_post_norm():
     )
 
 
-@network(floats(5, 2, 4), widths=(2, 3, 6, 9, 10))  # steps first
+@network(floats(5, 2, 4), widths=(2, 3, 6, 9, 10), share=0.993)  # steps first
 def transformer_pre_norm():
     def layer(heads, width):
         return nn.TransformerEncoderLayer(6, heads, width, activation="gelu", norm_first=True)
@@ -1281,7 +1273,7 @@ def transformer_pre_norm():
 
 # Target and memory never add up, but PyTorch packs the projections of the cross-attention into one weight:
 # rows for queries read the target, the others the memory, on the same axis. So both move together (6).
-@network(positional(floats(2, 5, 4), floats(2, 7, 4, seed=1)), widths=(3, 3, 6, 10))
+@network(positional(floats(2, 5, 4), floats(2, 7, 4, seed=1)), widths=(3, 3, 6, 10), share=0.992)
 class TransformerDecoder(nn.Module):
     def __init__(self):
         super().__init__()
@@ -1303,18 +1295,18 @@ class SelfAttend(nn.Module):
         return self.attention(x, x, x)[0]
 
 
-@network(floats(2, 5, 4), widths=(3, 6))
+@network(floats(2, 5, 4), widths=(3, 6), share=0.991)
 def multihead_attention():
     return nn.Sequential(nn.Linear(4, 6), added(nn.Identity(), SelfAttend(6, 3)), nn.Linear(6, 2))
 
 
 # One head: what is attended to (7), queries with keys (7), values (7), what comes out (7).
-@network(floats(2, 5, 4), widths=(7, 7, 7, 7))
+@network(floats(2, 5, 4), widths=(7, 7, 7, 7), share=0.992)
 def single_head_attention():
     return nn.Sequential(nn.Linear(4, 7), SelfAttend(7, 1, bias=False), nn.ReLU(), nn.Linear(7, 2))
 
 
-@network(positional(floats(2, 4, 3), floats(2, 6, 3, seed=1)), widths=(2, 5, 8))
+@network(positional(floats(2, 4, 3), floats(2, 6, 3, seed=1)), widths=(2, 5, 8), share=0.981)
 class CrossAttention(nn.Module):
     """Encoder and decoder of different widths: separate projections for queries, keys and values."""
 
@@ -1344,11 +1336,9 @@ class FusedAttention(nn.Module):
         return self.out(mixed.transpose(1, 2).flatten(2))
 
 
-@network(floats(3, 5, 6), widths=(4, 8))
+@network(floats(3, 5, 6), widths=(4, 8), share=0.994)
 def fused_attention():
-    return nn.Sequential(
-        nn.Linear(6, 8), added(nn.Identity(), FusedAttention(8, heads=4)), nn.ReLU(), nn.Linear(8, 2)
-    )
+    return nn.Sequential(nn.Linear(6, 8), added(nn.Identity(), FusedAttention(8, heads=4)), nn.ReLU(), nn.Linear(8, 2))
 
 
 class WrittenAttention(nn.Module):
@@ -1372,14 +1362,14 @@ class WrittenAttention(nn.Module):
         return self.out((scores.softmax(-1) @ values).transpose(1, 2).flatten(2))
 
 
-@network(floats(3, 6, 4), widths=(2, 7))
+@network(floats(3, 6, 4), widths=(2, 7), share=0.985)
 def written_attention():
     return nn.Sequential(
         nn.Linear(4, 7), added(nn.Identity(), WrittenAttention(7, heads=2, key=3, value=5)), nn.Linear(7, 5)
     )
 
 
-@network(floats(3, 4, 2), widths=(5, 6, 7))
+@network(floats(3, 4, 2), widths=(5, 6, 7), share=0.986)
 def written_attention_of_one_head():
     return nn.Sequential(
         nn.Linear(2, 7), added(nn.Identity(), WrittenAttention(7, heads=1, key=5, value=6)), nn.Linear(7, 3)
@@ -1387,14 +1377,14 @@ def written_attention_of_one_head():
 
 
 # A learned bias per head and pair of positions (as in Swin) moves with the heads.
-@network(floats(2, 5, 4), widths=(3, 7))
+@network(floats(2, 5, 4), widths=(3, 7), share=0.995)
 def attention_relative_bias():
     attention = WrittenAttention(7, heads=3, key=2, value=4, bias=weight(3, 5, 5))
     return nn.Sequential(nn.Linear(4, 7), added(nn.Identity(), attention), nn.Linear(7, 2))
 
 
 # A constant slope per head (as in ALiBi) fixes the heads; then the values of each of the three heads (4) move.
-@network(floats(2, 5, 4), widths=(4, 4, 4, 7))
+@network(floats(2, 5, 4), widths=(4, 4, 4, 7), share=0.958)
 def attention_constant_slopes():
     steps = torch.arange(5.0)
     slopes = -(steps - steps[:, None]).abs() * torch.tensor([0.5, 0.25, 0.125])[:, None, None]
@@ -1403,7 +1393,7 @@ def attention_constant_slopes():
 
 
 # The latent queries (5) are averaged at the end, so they are interchangeable too.
-@network(floats(3, 4, 2), widths=(5, 6, 7))
+@network(floats(3, 4, 2), widths=(5, 6, 7), share=0.968)
 class LatentQueries(nn.Module):
     def __init__(self):
         super().__init__()
@@ -1425,7 +1415,7 @@ def transformer_block(channels, heads, width, causal=False):
     )
 
 
-@network(floats(2, 1, 8, 12), widths=(3, 9, 11))
+@network(floats(2, 1, 8, 12), widths=(3, 9, 11), share=0.994)
 class VisionTransformer(nn.Module):
     def __init__(self):
         super().__init__()
@@ -1440,7 +1430,7 @@ class VisionTransformer(nn.Module):
         return self.read(self.norm(self.block(x)[:, 0]))
 
 
-@network(tokens(13, 4, 5), widths=(2, 3, 6, 10, 11))
+@network(tokens(13, 4, 5), widths=(2, 3, 6, 10, 11), share=1.000)
 class Gpt(nn.Module):
     def __init__(self):
         super().__init__()
@@ -1475,19 +1465,16 @@ class GroupedQueryAttention(nn.Module):
 
     def forward(self, x):
         queries, keys, values = (
-            part(x).view(*x.shape[:2], -1, self.size).transpose(1, 2)
-            for part in (self.queries, self.keys, self.values)
+            part(x).view(*x.shape[:2], -1, self.size).transpose(1, 2) for part in (self.queries, self.keys, self.values)
         )
         keys, values = keys.repeat_interleave(2, dim=1), values.repeat_interleave(2, dim=1)
-        mixed = F.scaled_dot_product_attention(
-            self.rotated(queries), self.rotated(keys), values, is_causal=True
-        )
+        mixed = F.scaled_dot_product_attention(self.rotated(queries), self.rotated(keys), values, is_causal=True)
         return self.out(mixed.transpose(1, 2).flatten(2))
 
 
 # Units of the attention: key heads (4), each with its two query heads as slots. (Those two could also be
 # swapped: 2!^4 ways against 4!.)
-@network(tokens(13, 2, 5), widths=(4, 6, 9))
+@network(tokens(13, 2, 5), widths=(4, 6, 9), share=1.000)
 def llama():
     perceptron = nn.Sequential(
         multiplied(nn.Sequential(nn.Linear(6, 9, bias=False), nn.SiLU()), nn.Linear(6, 9, bias=False)),
@@ -1504,7 +1491,7 @@ def llama():
 
 
 # Patches (6) are places of the image: they do not move, what mixes them (11) does.
-@network(floats(2, 1, 8, 12), widths=(7, 9, 11))
+@network(floats(2, 1, 8, 12), widths=(7, 9, 11), share=0.979)
 class MlpMixer(nn.Module):
     def __init__(self):
         super().__init__()

@@ -2,7 +2,7 @@
 
 from .actions import Action, permute, random_actions
 from .notation import parse, render
-from .records import Axis, Block, Fixed, Layout, Run, Slot, Space
+from .records import Axis, Block, Fixed, Layout, Run, Side, Slot, Space
 
 __all__ = [
     "Action",
@@ -11,6 +11,7 @@ __all__ = [
     "Fixed",
     "Layout",
     "Run",
+    "Side",
     "Slot",
     "Space",
     "parse",

@@ -58,13 +58,17 @@ def permute(state: Mapping[str, Tensor], layout: Layout, actions: Mapping[str, A
 def random_actions(
     layout: Layout, widths: Mapping[str, int], rng: np.random.Generator, *, symmetries: bool = True
 ) -> dict[str, Action]:
-    """A random action for each space: a permutation and, where the space allows, signs and scales."""
+    """A random action for each space: a permutation and, where the space allows, signs and scales.
+
+    None is trivial: where units can be permuted or negated, at least one is.
+    """
     actions = {}
     for space in layout.spaces:
         width = widths[space.name]
         factor = np.ones(width)
         if symmetries and space.signs:
             factor *= rng.choice([-1.0, 1.0], size=width)
+            factor[rng.integers(width)] *= -1.0 if (factor > 0).all() else 1.0
         if symmetries and space.scales:
             factor *= np.exp(rng.uniform(-0.7, 0.7, size=width))
         actions[space.name] = Action(_shuffled(width, rng), factor)

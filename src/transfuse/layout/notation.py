@@ -37,8 +37,7 @@ def render(layout: Layout) -> str:
     """A layout as text: an aligned table that `parse` reads back."""
     spaces = {space.name: _space_text(space) for space in layout.spaces}
     tensors = {
-        name: "[" + ", ".join(_scalar(_axis_text(axis)) for axis in axes) + "]"
-        for name, axes in layout.tensors.items()
+        name: "[" + ", ".join(_scalar(_axis_text(axis)) for axis in axes) + "]" for name, axes in layout.tensors.items()
     }
     fixed = {
         name: "{" + ", ".join(f"{axis}: {_scalar(reason)}" for axis, reason in reasons.items()) + "}"

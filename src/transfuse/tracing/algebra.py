@@ -152,7 +152,13 @@ class Algebra:
     # -- axes ------------------------------------------------------------------------------------------------------
 
     def reduce(
-        self, value: Value, axes: Iterable[int], *, keepdim: bool = False, odd: bool = False, homogeneous: bool = False
+        self,
+        value: Value,
+        axes: Iterable[int],
+        *,
+        keepdim: bool = False,
+        odd: bool = False,
+        homogeneous: bool = False,
     ) -> Labels:
         """A symmetric function over axes: a sum is odd and homogeneous, a maximum homogeneous."""
         x = self.labels(value)
@@ -368,7 +374,8 @@ def _alone(ids: Tensor, value: Labels) -> Tensor:
     if value.zero is not None:
         carried = carried | value.zero
     here, lonely = torch.broadcast_tensors(ids, ~carried)
-    return here[lonely]
+    left: Tensor = here[lonely]
+    return left
 
 
 def _known_zero(value: Labels, ids: Tensor) -> Tensor:

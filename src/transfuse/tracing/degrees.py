@@ -16,8 +16,10 @@ def solve(rows: Iterable[Row], *, modulo_two: bool) -> dict[int, int] | None:
     """Degrees that satisfy all rows, later ids zero where there is a choice; None if there are none.
 
     Example:
-        >>> solve([{3: Fraction(1), 1: Fraction(-1), 2: Fraction(-1)}, {3: Fraction(1), 0: Fraction(-1)}],
-        ...       modulo_two=False)
+        >>> solve(
+        ...     [{3: Fraction(1), 1: Fraction(-1), 2: Fraction(-1)}, {3: Fraction(1), 0: Fraction(-1)}],
+        ...     modulo_two=False,
+        ... )
         {2: 0, 3: 1, 1: 1}
     """
     pivots: dict[int, Row] = {}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
@@ -17,7 +18,7 @@ from ..errors import ProofError, listing
 from ..layout import Action, Layout, permute, random_actions
 from .recording import Arguments, run
 
-_NUDGE = {torch.float64: 1e-11, torch.float32: 1e-6}
+_NUDGE = {torch.float64: 1e-8, torch.float32: 1e-6}  # well above rounding; some models round to float32 inside
 _AMPLIFIED = 300.0  # moving units may change outputs by this many times what a nudge of the weights does
 _CONCLUSIVE = 0.02  # a wrong layout changes outputs by more than this; a network with more noise proves nothing
 
@@ -65,7 +66,7 @@ def _bench(model: nn.Module, state: Mapping[str, Tensor], inputs: Arguments, rng
     """The highest precision in which the network runs, and how much its outputs tremble in it."""
     for dtype in (torch.float64, torch.float32):
         own = {name: _cast(tensor.detach(), dtype) for name, tensor in state.items()}
-        cast = inputs.map(lambda tensor, dtype=dtype: _cast(tensor, dtype))
+        cast = inputs.map(partial(_cast, dtype=dtype))
         states = own, _disturbed(own, rng, 0.2)
         try:
             outputs = tuple(run(model, state, cast) for state in states)

@@ -18,6 +18,7 @@ from torch.utils import _pytree as pytree
 from ..errors import TraceError
 from .algebra import Algebra
 from .labels import Labels
+from .memory import Memory, mutates
 from .recording import Recording
 from .registry import Registry
 from .rules import Call, Rule
@@ -67,7 +68,7 @@ class _Reader:
         self.reading = Reading(self.algebra.registry)
         self.values: dict[fx.Node, Any] = {}
         self.live = _live(recording.graph)
-        self.memory = _Memory() if any(map(_mutates, recording.graph.nodes)) else None
+        self.memory = Memory() if any(map(mutates, recording.graph.nodes)) else None
 
     def step(self, node: fx.Node) -> None:
         if node.op == "placeholder":
@@ -78,11 +79,12 @@ class _Reader:
         elif node.op == "output":
             self._output(node)
         elif node.target is operator.getitem:
-            self.values[node] = self.values[node.args[0]][node.args[1]]
+            whole, index = node.args
+            self.values[node] = self.values[whole][index]  # type: ignore[index]
         else:
             self.values[node] = self._call(node)
         if self.memory is not None and node.op != "output":
-            self.memory.follow(node, self)
+            self.memory.follow(node, self.values, self.algebra)
 
     def _placeholder(self, node: fx.Node) -> Any:
         if node.name in self.recording.constants:
@@ -141,90 +143,11 @@ class _Reader:
         return results[0] if isinstance(node.meta.get("val"), Tensor) else results
 
 
-class _Memory:
-    """Views and in-place operations: which values share memory, found by running the same views on indices.
-
-    Each value has an integer tensor that stands for its memory: views of one value give views of that tensor, copies
-    give copies. A write to one value is read by all that share its memory.
-    """
-
-    def __init__(self) -> None:
-        self.cells: dict[fx.Node, Any] = {}
-        self.sharing: dict[int, list[fx.Node]] = {}
-
-    def follow(self, node: fx.Node, reader: _Reader) -> None:
-        self.cells[node] = self._cells(node)
-        if isinstance(self.cells[node], Tensor):
-            self.sharing.setdefault(_storage(self.cells[node]), []).append(node)
-        if _mutates(node):
-            written = node.args[0]
-            if isinstance(written, fx.Node):
-                self._write(written, reader.values[node], reader)
-
-    def _cells(self, node: fx.Node) -> Any:
-        """The memory of a node's value: that of its base where the op gives a view, else new."""
-        if node.target is operator.getitem:
-            held = self.cells.get(node.args[0])
-            if isinstance(held, list | tuple):
-                return held[node.args[1]]
-        schema = getattr(node.target, "_schema", None)
-        if schema is not None and any(result.alias_info is not None for result in schema.returns):
-            base = self.cells.get(node.args[0]) if node.args and isinstance(node.args[0], fx.Node) else None
-            if isinstance(base, Tensor):
-                return base if schema.is_mutable else self._viewed(node, base)
-        example = node.meta.get("val")
-        return torch.arange(example.numel()).reshape(example.shape) if isinstance(example, Tensor) else None
-
-    @staticmethod
-    def _viewed(node: fx.Node, base: Tensor) -> Any:
-        others = node.args[1:]
-        if any(isinstance(leaf, fx.Node) for leaf in pytree.tree_leaves((others, dict(node.kwargs)))):
-            return None
-        if "to" in str(node.target).split(".")[1:2]:
-            example = node.meta.get("val")
-            return base if isinstance(example, Tensor) and node.args[0].meta["val"].dtype == example.dtype else None
-        return node.target(base, *others, **node.kwargs)
-
-    def _write(self, written: fx.Node, value: Any, reader: _Reader) -> None:
-        """Carry a write to the memory over to all values that share it."""
-        cells = self.cells.get(written)
-        if not isinstance(cells, Tensor) or not isinstance(value, Labels | Tensor):
-            return
-        nodes = self.sharing[_storage(cells)]
-        t, base = reader.algebra, nodes[0]
-        if isinstance(reader.values[base], Tensor) and isinstance(value, Tensor):
-            return  # constants were written to by the call itself
-        whole = value
-        if cells is not self.cells[base]:
-            count = self.cells[base].numel()
-            source = torch.arange(count)
-            source[cells.reshape(-1)] = count + torch.arange(cells.numel())
-            source = source.reshape(self.cells[base].shape)
-            (whole,) = t.move(
-                lambda old, new: torch.cat([old.reshape(-1), new.reshape(-1)])[source], reader.values[base], value
-            )
-        for node in nodes:
-            places = self.cells[node]
-            if places is self.cells[base]:
-                reader.values[node] = whole
-            else:
-                (reader.values[node],) = t.move(lambda array, places=places: array.reshape(-1)[places], whole)
-
-
-def _storage(tensor: Tensor) -> int:
-    return tensor.untyped_storage().data_ptr()
-
-
-def _mutates(node: fx.Node) -> bool:
-    schema = getattr(node.target, "_schema", None)
-    return schema is not None and schema.is_mutable
-
-
 def _live(graph: fx.Graph) -> set[fx.Node]:
     """Operations that the outputs depend on, that write to memory, or whose result Python reads."""
     live: set[fx.Node] = set()
     for node in reversed(graph.nodes):
-        reads = node.op == "output" or _mutates(node) or "item" in str(node.target).split(".")
+        reads = node.op == "output" or mutates(node) or "item" in str(node.target).split(".")
         if reads or any(user in live for user in node.users):
             live.add(node)
     return live

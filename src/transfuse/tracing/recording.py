@@ -98,7 +98,7 @@ def check_model(model: nn.Module) -> None:
         raise InputError(f"model is {type(model).__name__}; expected a torch.nn.Module")
     problems = []
     for name, tensor in [*model.named_parameters(), *model.named_buffers()]:
-        if isinstance(tensor, nn.parameter.UninitializedTensorMixin):
+        if nn.parameter.is_lazy(tensor):
             problems.append(f"{name} is not initialised: run the model once on real inputs (lazy modules need it)")
         elif tensor.is_quantized:
             problems.append(f"{name} is quantised: dequantise the model first")
@@ -257,7 +257,7 @@ def _attributes(module: fx.GraphModule) -> dict[str, Tensor]:
     found = {}
     for node in module.graph.nodes:
         if node.op == "get_attr":
-            value = module
+            value: Any = module
             for part in node.target.split("."):
                 value = getattr(value, part)
             if isinstance(value, Tensor):

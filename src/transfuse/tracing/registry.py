@@ -207,7 +207,8 @@ def flat(array: Tensor) -> Ids:
 def present(ids: Tensor) -> Ids:
     """The ids that are somebody's."""
     left = flat(ids)
-    return left[left != 0]
+    somebody: Ids = left[left != 0]
+    return somebody
 
 
 def pairs_of(first: Ids, second: Ids) -> Iterator[tuple[int, int]]:

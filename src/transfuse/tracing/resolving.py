@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from ..layout import Axis, Fixed, Layout, Run, Slot, Space
+from ..layout import Axis, Fixed, Layout, Run, Side, Slot, Space
 from .degrees import Row, solve
 from .labels import mix
 from .reading import Reading
@@ -55,7 +55,7 @@ def resolve(reading: Reading, shapes: Mapping[str, Sequence[int]], canonical: Ma
         shapes: Shape of each tensor of the state.
         canonical: For each tensor, the name under which it was read (tied tensors have one).
     """
-    atoms = _atoms(reading)
+    atoms = _atoms(reading, shapes)
     slots, units = _classes(reading.registry)
     members = _exchangeable(reading.registry, atoms, slots, units)
     consumed = _consumed(reading.registry, atoms, members)
@@ -71,8 +71,8 @@ def resolve(reading: Reading, shapes: Mapping[str, Sequence[int]], canonical: Ma
     return Layout(recipe, tensors, fixed)
 
 
-def _atoms(reading: Reading) -> _Atoms:
-    places = [(name, axis) for name, axes in reading.ids.items() if name in reading.used for axis in axes]
+def _atoms(reading: Reading, shapes: Iterable[str]) -> _Atoms:
+    places = [(name, axis) for name in shapes if name in reading.used for axis in reading.ids.get(name, ())]
     arrays = [reading.ids[name][axis].numpy() for name, axis in places]
     empty = np.zeros(0, dtype=np.int64)
     return _Atoms(
@@ -263,7 +263,7 @@ def _axes(
         for axis, length in enumerate(shape):
             if held.get((tensor, axis)):
                 sequence = [held[tensor, axis].get(position) for position in range(length)]
-                side = "produces" if (tensor, axis) in produced else "consumes"
+                side: Side = "produces" if (tensor, axis) in produced else "consumes"
                 axes[axis] = Axis(tuple(_segments(sequence, widths)), side)
         result[tensor] = tuple(axes)
     return result

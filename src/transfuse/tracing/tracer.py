@@ -10,7 +10,16 @@ from torch import nn
 from ..layout import Layout
 from .proof import prove
 from .reading import Unknown, read
-from .recording import Arguments, Recorder, canonical_names, check_model, check_runs, model_state, record, undisturbed
+from .recording import (
+    Arguments,
+    Recorder,
+    canonical_names,
+    check_model,
+    check_runs,
+    model_state,
+    record,
+    undisturbed,
+)
 from .resolving import resolve
 from .rules import RULES, Rule
 

@@ -107,9 +107,7 @@ def index(t: Algebra, call: Call) -> Labels:
     adjacent = indexed == list(range(indexed[0], indexed[-1] + 1))
     front = indexed[0] if adjacent else 0
     width = len(call.shape) - len(rest.shape)
-    (rest,) = t.move(
-        lambda array: array.reshape(array.shape[:front] + (1,) * width + array.shape[front:]), rest
-    )
+    (rest,) = t.move(lambda array: array.reshape(array.shape[:front] + (1,) * width + array.shape[front:]), rest)
     tail = len(call.shape) - front - width
     for axis in indexed:
         (place,) = t.move(lambda array: array.reshape(tuple(array.shape) + (1,) * tail), places[axis])
@@ -192,7 +190,7 @@ def broadcast(t: Algebra, call: Call) -> Sequence[Labels]:
     """Values repeated along new axes."""
     (name, data), *others = call.arguments.items()
     if not isinstance(data, list | tuple):
-        return t.move(lambda array: call.function(array), data)
+        return t.move(call.function, data)
     return t.move(lambda *arrays: call.function(**{name: list(arrays), **dict(others)}), *data)
 
 

@@ -42,7 +42,7 @@ FUNCTIONS: dict[str, Function] = {
         "celu elu expm1 gelu hardswish log1p mish relu6 selu silu sqrt floor ceil frac".split(), _THROUGH_ZERO
     ),
     **dict.fromkeys(
-        "acos acosh bitwise_not clamp clamp_max clamp_min clip cos cosh digamma erfc exp exp2 hardsigmoid hardtanh "
+        "acos acosh bitwise_not clamp_max cos cosh digamma erfc exp exp2 hardsigmoid "
         "isfinite isinf isnan lgamma log log10 log2 log_sigmoid logical_not logit nan_to_num reciprocal rsqrt "
         "sigmoid softplus special_expit threshold".split(),
         _PLAIN,
@@ -80,6 +80,16 @@ RULES.update({f"aten::{name}": _joined for name in JOINS})
 def add(t: Algebra, call: Call) -> Labels:
     """A sum; a multiple `alpha` of a term changes nothing."""
     return t.join(call["self"], call["other"], kind="add")
+
+
+@rule("clamp", "clamp_min", "clip", "hardtanh")
+def clamp(t: Algebra, call: Call) -> Labels:
+    """Between bounds around zero odd; with the lower bound zero alone a rectifier."""
+    low, high = call.get("min", call.get("min_val")), call.get("max", call.get("max_val"))
+    if isinstance(low, Labels | torch.Tensor) or isinstance(high, Labels | torch.Tensor):
+        return t.join(*(value for value in (call["self"], low, high) if value is not None))
+    symmetric = low is not None and high is not None and low == -high
+    return t.pointwise(call["self"], odd=symmetric, homogeneous=low == 0 and high is None)
 
 
 @rule("abs", "absolute")

@@ -123,7 +123,9 @@ def _weights(params: Sequence[Value], *, biases: bool, projected: bool, layers: 
     rows = [params[start : start + each] for start in range(0, len(params), each)]
     for layer in range(layers):
         yield [
-            Weights(row[0], row[1], *(row[2:4] if biases else (None, None)), row[-1] if projected else None)
+            Weights(
+                row[0], row[1], row[2] if biases else None, row[3] if biases else None, row[-1] if projected else None
+            )
             for row in rows[layer * directions : (layer + 1) * directions]
         ]
 
@@ -157,7 +159,10 @@ def recurrent(t: Algebra, call: Call) -> Sequence[Labels]:
     steps = t.source((*call.shape[:-1], 1))
     (features,) = t.move(lambda array: array.reshape(*[1] * (len(call.shape) - 1), -1), features)
     output = t.join(features, steps, kind="multiply")
-    return [output, *(_stacked(t, final, shape) for final, shape in zip(finals, call.shapes[1:], strict=True))]
+    return [
+        output,
+        *(_stacked(t, final, shape) for final, shape in zip(finals, call.shapes[1:], strict=True)),
+    ]
 
 
 def _start(t: Algebra, value: Labels, index: int) -> Labels:

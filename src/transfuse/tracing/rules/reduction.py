@@ -20,7 +20,7 @@ POOLING_WITH_INDICES = (
     "max_pool1d_with_indices max_pool2d_with_indices max_pool3d_with_indices adaptive_max_pool1d "
     "adaptive_max_pool2d adaptive_max_pool3d"
 )
-ALONG = "cumsum cumprod logcumsumexp cummax cummin sort argsort topk msort kthvalue mode"
+ALONG = "cumsum cumprod logcumsumexp cummax cummin diff sort argsort topk msort kthvalue mode"
 
 
 @rule("sum", "mean", "nansum", "nanmean")
@@ -50,7 +50,7 @@ def _reduced(t: Algebra, call: Call, *, odd: bool = False, homogeneous: bool = F
 @rule("var_mean", "std_mean")
 def statistics(t: Algebra, call: Call) -> Sequence[Labels]:
     """Two statistics at once."""
-    return [statistic(t, call), total(t, call)]
+    return [_reduced(t, call), _reduced(t, call, odd=True, homogeneous=True)]
 
 
 @rule("max", "min", "median", "nanmedian")
@@ -65,8 +65,12 @@ def extreme_of(t: Algebra, call: Call) -> Labels | Sequence[Labels]:
 
 
 @rule("argmax", "argmin")
-def _places(t: Algebra, call: Call) -> Labels:
+def place_of_extreme(t: Algebra, call: Call) -> Labels:
     """Indices along an axis name its positions, so units there stay in place."""
+    return _places(t, call)
+
+
+def _places(t: Algebra, call: Call) -> Labels:
     x = t.labels(call["self"])
     axes = axes_of(call.get("dim"), len(x.shape))
     fixed = t.pinned(x, frozenset(axes), "its index is returned")
@@ -125,6 +129,14 @@ RULES.update({f"aten::{name}": _max_pool for name in POOLING.split()})
 RULES.update({f"aten::{name}": _average_pool for name in AVERAGING.split()})
 RULES.update({f"aten::{name}": _max_pool_with_indices for name in POOLING_WITH_INDICES.split()})
 RULES.update({f"aten::{name}": _along for name in ALONG.split()})
+
+
+@rule("cosine_similarity", "pairwise_distance")
+def similarity(t: Algebra, call: Call) -> Labels:
+    """A symmetric function of two values along an axis."""
+    first, second = list(call.arguments.values())[:2]
+    axis = call.get("dim", 1 if call.name == "aten::cosine_similarity" else -1)
+    return t.reduce(t.join(first, second), [axis], keepdim=bool(call.get("keepdim", False)))
 
 
 @rule("item", "_local_scalar_dense", "is_nonzero")

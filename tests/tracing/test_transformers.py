@@ -1,0 +1,95 @@
+"""Real definitions from `transformers`: traced, or fixed with a reason, and proved."""
+
+import pytest
+
+transformers_zoo = pytest.importorskip("transformers_zoo", reason="needs the extra transformers")
+
+import transfuse  # noqa: E402
+from transfuse.tracing.recording import model_state  # noqa: E402
+
+# The share of the numbers of each model that can move. What cannot: hidden states that the model returns (bert,
+# t5, vit), outputs, positions, and what an operation without a rule touches (a Fourier transform in fnet, a
+# grouped product of experts in mixtral).
+SHARES = {
+    "bert": 0.754,
+    "bert_masked_lm": 0.991,
+    "roberta_classifier": 1.000,
+    "distilbert": 0.995,
+    "albert": 0.879,
+    "electra": 1.000,
+    "deberta_v2": 0.844,
+    "fnet": 0.882,
+    "modernbert": 0.996,
+    "gpt2": 1.000,
+    "gpt_neox": 1.000,
+    "opt": 1.000,
+    "bloom": 0.995,
+    "llama": 1.000,
+    "mistral": 1.000,
+    "qwen2": 1.000,
+    "qwen3": 0.998,
+    "gemma": 1.000,
+    "phi": 0.996,
+    "mixtral": 0.144,
+    "mamba": 1.000,
+    "t5": 0.780,
+    "t5_gated": 0.791,
+    "bart": 0.747,
+    "whisper": 0.983,
+    "vit": 0.603,
+    "vit_classifier": 1.000,
+    "deit": 0.601,
+    "beit": 0.632,
+    "dinov2": 0.644,
+    "swin": 0.977,
+    "convnext": 1.000,
+    "resnet": 0.996,
+    "mobilenet_v2": 0.992,
+    "regnet": 0.958,
+    "segformer": 0.999,
+    "poolformer": 0.969,
+    "clip": 0.696,
+    "wav2vec2": 0.828,
+}
+DEFAULT = (
+    "bert",
+    "roberta_classifier",
+    "gpt2",
+    "gpt_neox",
+    "llama",
+    "qwen2",
+    "t5",
+    "whisper",
+    "vit_classifier",
+    "clip",
+    "resnet",
+    "swin",
+    "fnet",
+)
+
+
+def rows():
+    for model in transformers_zoo.MODELS:
+        yield pytest.param(model, id=model.name, marks=() if model.name in DEFAULT else pytest.mark.long)
+
+
+@pytest.mark.filterwarnings("ignore")  # the library warns about its own optional parts
+@pytest.mark.parametrize("model", rows())
+def test_a_real_definition_is_traced_and_proved(model):
+    module = model.build()
+    layout = transfuse.trace(module, model.inputs())
+    state = model_state(module)
+    assert layout.movable(state) == pytest.approx(SHARES[model.name], abs=6e-4)
+    assert transfuse.parse(str(layout)) == layout
+    for name, axes in layout.tensors.items():
+        for number, axis in enumerate(axes):
+            kernel = len(axes) > 2 and number > 1
+            if any(isinstance(part, transfuse.Fixed) for part in axis.segments) and state[name].shape[number] > 1:
+                assert kernel or layout.fixed[name][number], f"{name} axis {number} is fixed without a reason"
+
+
+def test_what_has_no_rule_is_fixed_and_the_source_line_is_given():
+    fnet = next(model for model in transformers_zoo.MODELS if model.name == "fnet")
+    layout = transfuse.trace(fnet.build(), fnet.inputs(), proof=False)
+    reasons = {reason for axes in layout.fixed.values() for reason in axes.values()}
+    assert any("aten::fft_fftn has no rule" in reason and "modeling_fnet.py:" in reason for reason in reasons)

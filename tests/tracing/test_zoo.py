@@ -1,0 +1,112 @@
+"""Laws of tracing that hold for every network of the zoo."""
+
+import copy
+
+import numpy as np
+import pytest
+import torch
+from torch.utils import _pytree as pytree
+from zoo import ZOO, call
+
+import transfuse
+from transfuse import Fixed, Layout, ProofError
+from transfuse.layout import random_actions
+from transfuse.tracing.recording import Arguments, model_state, tensors_in
+
+by_name = pytest.mark.parametrize("network", ZOO, ids=lambda network: network.name)
+
+
+def traced(network, **options):
+    torch.manual_seed(0)
+    model = network.build()
+    return model, transfuse.trace(model, network.inputs(), **options)
+
+
+def moved_by_hand(state, layout, actions):
+    """Twin of `permute`: position by position."""
+    result = {name: tensor.clone() for name, tensor in state.items()}
+    for block in layout.blocks():
+        action = actions[block.space]
+        old = result[block.tensor].transpose(0, block.axis)
+        new = old.clone()
+        for unit, row in enumerate(block.positions):
+            for slot, position in enumerate(row):
+                factor = action.factor[unit] if block.odd[slot] else 1.0
+                source = old[block.positions[action.order[unit], slot]]
+                new[position] = source * factor if block.side == "produces" else source / factor
+        result[block.tensor] = new.transpose(0, block.axis)
+    return result
+
+
+@by_name
+def test_what_can_move_is_found_and_nothing_else(network):
+    model, layout = traced(network)
+    assert tuple(sorted(space.units for space in layout.spaces)) == network.widths
+    assert layout.movable(model_state(model)) == pytest.approx(network.share, abs=6e-4)
+    assert transfuse.parse(str(layout)) == layout
+    layout.check(model.state_dict())
+
+
+@by_name
+def test_moving_units_by_hand_leaves_the_function_as_it_was(network):
+    model, layout = traced(network, proof=False)
+    twin = copy.deepcopy(model).double()
+    inputs = pytree.tree_map(lambda x: x.double() if x.is_floating_point() else x, network.inputs())
+    with torch.no_grad():
+        before = tensors_in(call(twin, inputs))
+        actions = random_actions(layout, layout.units, np.random.default_rng(3))
+        twin.load_state_dict(moved_by_hand(twin.state_dict(), layout, actions))
+        after = tensors_in(call(twin, inputs))
+    for a, b in zip(before, after, strict=True):
+        torch.testing.assert_close(b, a, rtol=1e-9, atol=1e-9)
+
+
+@by_name
+def test_both_recorders_find_the_same_layout(network):
+    _, eager = traced(network, recorder="eager", proof=False)
+    _, default = traced(network, proof=False)
+    assert (eager.spaces, eager.tensors) == (default.spaces, default.tensors)
+
+
+@by_name
+def test_the_proof_catches_an_axis_that_does_not_move_along(network):
+    model, layout = traced(network, proof=False)
+    blocks = layout.blocks()
+    shared = [space.name for space in layout.spaces if sum(block.space == space.name for block in blocks) > 1]
+    axes = sorted({(block.tensor, block.axis) for block in blocks if block.space in shared})
+    rng = np.random.default_rng(0)
+    for name, number in (axes[i] for i in rng.permutation(len(axes))[:3]):
+        broken = with_axis_fixed(layout, model.state_dict(), name, number)
+        with pytest.raises(ProofError, match="does not describe this network"):
+            transfuse.prove(model, model_state(model), Arguments.of(network.inputs()), broken)
+
+
+def with_axis_fixed(layout, state, name, number):
+    still = transfuse.Axis((Fixed(state[name].shape[number]),))
+    axes = [still if index == number else axis for index, axis in enumerate(layout.tensors[name])]
+    return Layout(layout.spaces, {**layout.tensors, name: tuple(axes)})
+
+
+# Networks that a few inputs cannot refute: a branch of Python code that depends on a sum, and a clamp that small
+# values do not reach.
+UNDECIDED = ("data_dependent_branch", "mlp_dropout_in_place")
+
+
+@pytest.mark.parametrize("network", [row for row in ZOO if row.name not in UNDECIDED], ids=lambda row: row.name)
+def test_the_proof_catches_a_symmetry_that_is_not_there(network):
+    model, layout = traced(network, proof=False)
+    for space in layout.spaces:
+        for kind in ("signs", "scales"):
+            if getattr(space, kind) or not reads_units(layout, space.name):
+                continue
+            claimed = tuple(
+                transfuse.Space(s.name, s.units, s.signs or (s is space and kind == "signs"),
+                                s.scales or (s is space and kind == "scales")) for s in layout.spaces
+            )  # fmt: skip
+            broken = Layout(claimed, layout.tensors)
+            with pytest.raises(ProofError, match=f"space {space.name}: .*negated or scaled"):
+                transfuse.prove(model, model_state(model), Arguments.of(network.inputs()), broken)
+
+
+def reads_units(layout, name):
+    return any(name in axis.spaces and axis.side == "consumes" for axes in layout.tensors.values() for axis in axes)
