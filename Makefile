@@ -26,7 +26,7 @@ test: $(VENV)/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(PYTEST) -n 2
+	$(PYTEST) -n 2 --dist loadgroup
 
 long: $(VENV)/.dev
 	$(PYTEST) -m long

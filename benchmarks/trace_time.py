@@ -20,7 +20,8 @@ import torch
 from networks import CASES, Case, mlpnet
 
 import transfuse
-from transfuse.tracing import RULES, prove
+from transfuse.tracing import RULES
+from transfuse.tracing.proof import verify
 from transfuse.tracing.reading import read
 from transfuse.tracing.recording import (
     Arguments,
@@ -60,7 +61,7 @@ def measure(case: Case, repeats: int) -> dict[str, Any]:
             "resolve": seconds(
                 lambda: resolve(read(recording, state, rules=RULES), shapes, canonical_names(state)), repeats
             ),
-            "prove": seconds(lambda: prove(model, state, inputs, layout), repeats),
+            "prove": seconds(lambda: verify(model, state, inputs, layout), repeats),
         }
     steps["resolve"] -= steps["read"]
     steps["trace"] = seconds(lambda: transfuse.trace(model, x), repeats)

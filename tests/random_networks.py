@@ -7,7 +7,7 @@ and `Script.read` reads that text back, so a shrunk counter-example can be paste
 
     v0 = input(2, 4, 3, 3)
     v1 = conv2d(v0, width=4, kernel=3, stride=1, padding=0, bias=True)
-    v2 = flatten(v1, order='channels_first')
+    v2 = flatten(v1, order='as_is')
     return v2
 
 Values are vectors [batch, channels], sequences [batch, time, channels] or images [batch, channels, height,

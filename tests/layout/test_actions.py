@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
@@ -70,6 +70,7 @@ def test_units_move_as_one_number_at_a_time(layout: Layout, data: st.DataObject)
     identical(permute(state, layout, drawn), slowly(state, layout, drawn))
 
 
+@settings(max_examples=50)
 @given(layouts(), st.data())
 def test_the_inverse_gives_the_state_back(layout: Layout, data: st.DataObject):
     state, drawn = states(layout, layout.units), data.draw(actions(layout))
@@ -77,6 +78,7 @@ def test_the_inverse_gives_the_state_back(layout: Layout, data: st.DataObject):
     identical(permute(permute(state, layout, drawn), layout, back), state)
 
 
+@settings(max_examples=50)
 @given(layouts(), st.data())
 def test_the_given_state_is_not_modified_and_what_nothing_moves_is_passed_on(layout: Layout, data: st.DataObject):
     state, drawn = states(layout, layout.units), data.draw(actions(layout))
@@ -88,6 +90,7 @@ def test_the_given_state_is_not_modified_and_what_nothing_moves_is_passed_on(lay
         assert (moved[name] is state[name]) is not touched
 
 
+@settings(max_examples=50)
 @given(layouts(), st.data())
 def test_the_order_of_the_spaces_does_not_matter(layout: Layout, data: st.DataObject):
     state, drawn = states(layout, layout.units), data.draw(actions(layout))

@@ -109,7 +109,7 @@ def test_labels_move_like_the_elements_they_belong_to(name: str, data: st.DataOb
         numbered.append(torch.arange(first, first + math.prod(shape)).reshape(shape))
         first += math.prod(shape)
     places = function(*numbered)
-    results = labels.move(function, values, labels.salted(1))
+    results = labels.moved(function, values, labels.salted(1))
     for place, result in zip([places] if isinstance(places, Tensor) else places, results, strict=True):
         expected = [sources[index] for index in place.reshape(-1).tolist()]
         found = spelled(result)
@@ -122,12 +122,12 @@ def test_labels_move_like_the_elements_they_belong_to(name: str, data: st.DataOb
 @pytest.mark.parametrize("weights", [(True, True), (True, False), (False, False)])
 def test_what_is_moved_is_a_weight_if_all_of_it_was(weights: tuple[bool, bool]):
     values = [Labels((2,), weight=weight) for weight in weights]
-    (result,) = labels.move(lambda a, b: torch.cat([a, b]), values, labels.salted(1))
+    (result,) = labels.moved(lambda a, b: torch.cat([a, b]), values, labels.salted(1))
     assert result.weight is all(weights)
 
 
 def test_results_of_one_move_are_told_apart():
-    first, second = labels.move(lambda a: a.chunk(2), [Labels((4,))], labels.salted(1))
+    first, second = labels.moved(lambda a: a.chunk(2), [Labels((4,))], labels.salted(1))
     assert spelled(first)[0] != spelled(second)[0]
 
 
@@ -156,6 +156,7 @@ def test_tidy_tags_tell_the_same_elements_apart_and_none_is_held_by_another(
         assert not labels.support(tag) <= labels.support(other)
 
 
+@settings(max_examples=50)
 @given(SHAPES.flatmap(valued), st.data())
 def test_units_that_are_turned_into_tags_still_tell_elements_apart(value: Labels, data: st.DataObject):
     axes = data.draw(some(range(len(value.shape))))
@@ -196,6 +197,7 @@ DTYPES = [torch.bool, torch.int64, torch.float16, torch.bfloat16, torch.float32,
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
+@settings(max_examples=25)
 @given(st.lists(st.sampled_from([0.0, 1.0, -1.0, 0.1, 0.25, 3.0, 100.0, 1e4]), max_size=12), st.booleans())
 def test_elements_of_a_constant_are_told_apart_by_their_values(dtype: torch.dtype, numbers: list[float], square: bool):
     value = torch.tensor(numbers, dtype=torch.float64).to(dtype)
@@ -204,6 +206,7 @@ def test_elements_of_a_constant_are_told_apart_by_their_values(dtype: torch.dtyp
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
+@settings(max_examples=25)
 @given(st.lists(st.sampled_from([0.0, -0.0, 1.0, -2.0, math.inf]), max_size=6))
 def test_zeros_of_a_constant_are_known(dtype: torch.dtype, numbers: list[float]):
     value = torch.tensor([x if dtype.is_floating_point else bool(x) for x in numbers], dtype=dtype)

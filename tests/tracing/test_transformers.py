@@ -74,7 +74,7 @@ def rows():
 
 
 @pytest.mark.filterwarnings("ignore")  # the library warns about its own optional parts
-@pytest.mark.parametrize("model", rows())
+@pytest.mark.parametrize("model", list(rows()))
 def test_a_real_definition_is_traced_and_proved(model):
     module = model.build()
     layout = transfuse.trace(module, model.inputs())

@@ -1,8 +1,8 @@
 """Layouts: which axes of which tensors move together; their notation; moving a state by them."""
 
 from .actions import Action, permute, random_actions
-from .notation import parse, render
-from .records import Axis, Block, Fixed, Layout, Run, Side, Slot, Space
+from .recipe import Layout, parse
+from .records import Axis, Block, Fixed, Run, Side, Slot, Space
 
 __all__ = [
     "Action",
@@ -17,5 +17,4 @@ __all__ = [
     "parse",
     "permute",
     "random_actions",
-    "render",
 ]

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ..errors import LayoutError
-from .records import Block, Layout, Space
+from .recipe import Layout
+from .records import Block, Space
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +85,8 @@ def _shuffled(width: int, rng: np.random.Generator) -> NDArray[np.int64]:
 
 
 def _check_action(space: Space, action: Action, width: int) -> None:
-    if not np.array_equal(np.sort(action.order), np.arange(width)):
+    order = np.asarray(action.order)
+    if not np.issubdtype(order.dtype, np.integer) or not np.array_equal(np.sort(order), np.arange(width)):
         raise LayoutError(
             f"action on space {space.name}: order is not a permutation of its {width} units: {action.order!r}"
         )

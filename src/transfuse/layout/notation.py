@@ -19,42 +19,63 @@ them); without it, it produces them. Beside a space's width stand its symmetries
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
-from typing import Any
+from typing import Any, TypeVar
 
 import yaml
 
-from ..errors import LayoutError
-from .records import Axis, Fixed, Layout, Run, Slot, Space
+from ..errors import LayoutError, listing
+from .records import Axis, Fixed, Run, Slot, Space, Tensors
+
+Reasons = Mapping[str, Mapping[int, str]]
+T = TypeVar("T")
 
 _NAME = r"[^\s\[\]()|*+<>,'\"{}&!%@`#]+"
-_SLOT = re.compile(rf"(?P<even>\|)?(?P<name>{_NAME})(?(even)\|)(\*(?P<times>\d+))?")
-_RUN = re.compile(rf"(?P<body>\([^()]*\)|\|?{_NAME}\|?(?:\*\d+)?)(?:\[(?P<units>[\d ]*)\])?")
+_NUMBER = re.compile(r"[0-9]+")
+_SLOT = re.compile(rf"(?P<even>\|)?(?P<name>{_NAME})(?(even)\|)(\*(?P<times>[0-9]+))?")
+_RUN = re.compile(rf"(?P<body>\([^()]*\)|\|?{_NAME}\|?(?:\*[0-9]+)?)(?:\[(?P<units>[0-9 ]*)\])?")
 
 
-def render(layout: Layout) -> str:
-    """A layout as text: an aligned table that `parse` reads back."""
-    spaces = {space.name: _space_text(space) for space in layout.spaces}
-    tensors = {
-        name: "[" + ", ".join(_scalar(_axis_text(axis)) for axis in axes) + "]" for name, axes in layout.tensors.items()
+def writable(name: str) -> bool:
+    """Whether the notation can write a space of that name."""
+    return re.fullmatch(_NAME, name) is not None and not _NUMBER.fullmatch(name)
+
+
+class _Loader(yaml.SafeLoader):
+    """Safe YAML that refuses a key given twice."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        keys = [self.construct_object(key, deep=True) for key, _ in node.value]
+        for key in keys:
+            if keys.count(key) > 1:
+                raise yaml.constructor.ConstructorError(None, None, f"{key} is given twice", node.start_mark)
+        return super().construct_mapping(node, deep)
+
+
+def render(spaces: Sequence[Space], tensors: Tensors, fixed: Reasons) -> str:
+    """The parts of a layout as text: an aligned table that `read` reads back."""
+    sections = {
+        "spaces": {space.name: _space_text(space) for space in spaces},
+        "tensors": {
+            name: f"[{', '.join(_scalar(_axis_text(axis)) for axis in axes)}]" for name, axes in tensors.items()
+        },
+        "fixed": {
+            name: "{" + ", ".join(f"{axis}: {_scalar(reason)}" for axis, reason in reasons.items()) + "}"
+            for name, reasons in fixed.items()
+        },
     }
-    fixed = {
-        name: "{" + ", ".join(f"{axis}: {_scalar(reason)}" for axis, reason in reasons.items()) + "}"
-        for name, reasons in layout.fixed.items()
-    }
-    sections = {"spaces": spaces, "tensors": tensors, "fixed": fixed}
     return "\n".join(_section(title, rows) for title, rows in sections.items() if rows or title != "fixed")
 
 
-def parse(text: str) -> Layout:
-    """Read a layout from text in the notation that `print(layout)` writes.
+def read(text: str) -> tuple[tuple[Space, ...], Tensors, Reasons]:
+    """The parts of a layout (spaces, tensors, fixed) from text.
 
     Raises:
-        LayoutError: with every entry that cannot be read, and what was expected there.
+        LayoutError: with what cannot be read, where it stands, and what was expected there.
     """
     try:
-        document = yaml.safe_load(text)
+        document = yaml.load(text, _Loader)
     except yaml.YAMLError as error:
         raise LayoutError(f"the layout is not valid YAML: {error}") from error
     if not isinstance(document, Mapping):
@@ -62,14 +83,30 @@ def parse(text: str) -> Layout:
     unknown = sorted(str(key) for key in set(document) - {"spaces", "tensors", "fixed"})
     if unknown:
         raise LayoutError(f"unknown keys in the layout: {', '.join(unknown)}; known: spaces, tensors, fixed")
-    sections = {key: _mapping(document, key) for key in ("spaces", "tensors", "fixed")}
-    spaces = tuple(_parse_space(str(name), value) for name, value in sections["spaces"].items())
-    tensors = {str(name): _parse_axes(str(name), axes) for name, axes in sections["tensors"].items()}
-    fixed = {
-        str(name): {int(axis): str(reason) for axis, reason in _mapping(sections["fixed"], name).items()}
-        for name in sections["fixed"]
-    }
-    return Layout(spaces, tensors, fixed)
+    problems: list[str] = []
+    spaces = _entries(document, "spaces", _parse_space, problems)
+    tensors = _entries(document, "tensors", _parse_axes, problems)
+    fixed = _entries(document, "fixed", _parse_reasons, problems)
+    if problems:
+        raise LayoutError(listing("the layout cannot be read:", problems))
+    return tuple(spaces.values()), tensors, fixed
+
+
+def _entries(
+    document: Mapping[Any, Any], key: str, entry: Callable[[str, Any], T], problems: list[str]
+) -> dict[str, T]:
+    """The entries of a section by name; those that cannot be read go to the problems."""
+    section = document.get(key) or {}
+    if not isinstance(section, Mapping):
+        problems.append(f"{key} in the layout is {section!r}; expected a mapping of names")
+        return {}
+    found = {}
+    for name, value in section.items():
+        try:
+            found[str(name)] = entry(str(name), value)
+        except LayoutError as error:
+            problems.append(str(error))
+    return found
 
 
 def _section(title: str, rows: Mapping[str, str]) -> str:
@@ -88,7 +125,9 @@ def _scalar(text: str) -> str:
             return text
     except yaml.YAMLError:
         pass
-    return "'" + text.replace("'", "''") + "'"
+    if text.isprintable():
+        return "'" + text.replace("'", "''") + "'"
+    return '"' + "".join(c if c.isprintable() and c not in '"\\' else f"\\U{ord(c):08x}" for c in text) + '"'
 
 
 def _space_text(space: Space) -> str:
@@ -112,16 +151,15 @@ def _segment_text(segment: Run | Fixed) -> str:
     return body if segment.units is None else f"{body}[{' '.join(map(str, segment.units))}]"
 
 
-def _mapping(document: Mapping[Any, Any], key: str) -> Mapping[Any, Any]:
-    value = document.get(key) or {}
-    if not isinstance(value, Mapping):
-        raise LayoutError(f"{key} in the layout is {value!r}; expected a mapping of names")
-    return value
+def _parse_reasons(tensor: str, reasons: Any) -> dict[int, str]:
+    if not isinstance(reasons, Mapping) or not all(isinstance(axis, int) for axis in reasons):
+        raise LayoutError(f"fixed {tensor}: cannot read {reasons!r}; expected reasons by axis ('{{0: a reason}}')")
+    return {axis: str(reason) for axis, reason in reasons.items()}
 
 
 def _parse_space(name: str, value: Any) -> Space:
     words = str(value).split()
-    if not words or not words[0].isdigit() or not set(words[1:]) <= {"signs", "scales"}:
+    if not words or not _NUMBER.fullmatch(words[0]) or not set(words[1:]) <= {"signs", "scales"}:
         raise LayoutError(
             f"space {name}: cannot read {value!r}; expected its width and, if any, signs and scales ('8 signs')"
         )
@@ -143,7 +181,7 @@ def _parse_axis(text: str, where: str) -> Axis:
 
 
 def _parse_segment(text: str, where: str) -> Run | Fixed:
-    if text.isdigit():
+    if _NUMBER.fullmatch(text):
         return Fixed(int(text))
     match = _RUN.fullmatch(text)
     parts = match["body"].strip("()").split() if match else []

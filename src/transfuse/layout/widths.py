@@ -5,13 +5,13 @@ In: a layout, shapes or widths. Out: widths with the mismatches that no width ex
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import LayoutError
-from .records import Axis, Block, Fixed, HasShape, Layout, Run
+from .records import Axis, Block, Fixed, HasShape, Run, Space, Tensors
 
 
 def _segments(axis: Axis, widths: Mapping[str, int]) -> Iterator[tuple[Run, int, int]]:
@@ -53,16 +53,17 @@ def axis_blocks(tensor: str, number: int, axis: Axis, widths: Mapping[str, int])
         yield Block(tensor, number, name, places[order].reshape(width, -1), axis.side, parity[0])
 
 
-def solve(layout: Layout, state: Mapping[str, HasShape]) -> tuple[dict[str, int], list[str]]:
+def solve(spaces: Sequence[Space], tensors: Tensors, state: Mapping[str, HasShape]) -> tuple[dict[str, int], list[str]]:
     """Widths that explain a state's shapes, and what no width explains.
 
     Each axis is one equation; axes with a single unknown are solved first, again and again. What stays open
     (two spaces that only ever stand side by side) keeps its traced width.
     """
-    problems = [f"tensor {name} is missing" for name in layout.tensors if name not in state]
-    problems += [f"tensor {name} is not in the layout" for name in state if name not in layout.tensors]
+    traced = {space.name: space.units for space in spaces}
+    problems = [f"tensor {name} is missing" for name in tensors if name not in state]
+    problems += [f"tensor {name} is not in the layout" for name in state if name not in tensors]
     open_axes: list[tuple[str, int, Axis, int]] = []
-    for tensor, axes in layout.tensors.items():
+    for tensor, axes in tensors.items():
         if tensor not in state:
             continue
         shape = tuple(state[tensor].shape)
@@ -72,7 +73,7 @@ def solve(layout: Layout, state: Mapping[str, HasShape]) -> tuple[dict[str, int]
         open_axes += [(tensor, number, axis, shape[number]) for number, axis in enumerate(axes)]
     listed = {slot.space for _, _, axis, _ in open_axes for run in axis.segments
               if isinstance(run, Run) and run.units is not None for slot in run.cell}  # fmt: skip
-    widths = {space.name: space.units for space in layout.spaces if space.name in listed}
+    widths = {space.name: space.units for space in spaces if space.name in listed}
     while True:
         unknown = [entry for entry in open_axes if not set(entry[2].spaces) <= widths.keys()]
         if not unknown:
@@ -81,21 +82,30 @@ def solve(layout: Layout, state: Mapping[str, HasShape]) -> tuple[dict[str, int]
         if single:
             _, _, axis, length = single[0]
             (group,) = _unknowns(axis, widths)
-            widths.update(dict.fromkeys(group, _width_on(axis, group, widths, length)))
+            known = [widths[name] for name in group if name in widths]
+            width = known[0] if known else _width_on(axis, group, widths, length)
+            widths.update((name, width) for name in group if name not in widths)
         else:
             name = next(name for name in unknown[0][2].spaces if name not in widths)
-            widths[name] = layout[name].units
+            widths[name] = traced[name]
     for tensor, number, axis, length in open_axes:
-        if (expected := _length(axis, widths)) != length:
+        if (expected := _length(axis, widths)) != length or any(widths[name] < 1 for name in axis.spaces):
             parts = ", ".join(f"{name} = {widths[name]}" for name in axis.spaces) or "no moving units"
             problems.append(f"tensor {tensor} axis {number} has length {length}, expected {expected} ({parts})")
-    return {space.name: widths.get(space.name, space.units) for space in layout.spaces}, problems
+    return {space.name: widths.get(space.name, space.units) for space in spaces}, problems
 
 
-def _unknowns(axis: Axis, widths: Mapping[str, int]) -> set[frozenset[str]]:
+def _unknowns(axis: Axis, widths: Mapping[str, int]) -> list[frozenset[str]]:
     """Groups of spaces on an axis whose width is not known yet; woven spaces share one."""
-    cells = (frozenset(s.space for s in run.cell) for run in axis.segments if isinstance(run, Run))
-    return {cell for cell in cells if not cell <= widths.keys()}
+    groups: list[frozenset[str]] = []
+    for run in axis.segments:
+        if isinstance(run, Run) and run.units is None:
+            new = frozenset(slot.space for slot in run.cell)
+            for old in [group for group in groups if group & new]:
+                groups.remove(old)
+                new |= old
+            groups.append(new)
+    return [group for group in groups if not group <= widths.keys()]
 
 
 def _width_on(axis: Axis, group: frozenset[str], widths: Mapping[str, int], length: int) -> int:
@@ -104,12 +114,13 @@ def _width_on(axis: Axis, group: frozenset[str], widths: Mapping[str, int], leng
     for segment in axis.segments:
         if isinstance(segment, Fixed):
             rest += segment.count
-        elif frozenset(slot.space for slot in segment.cell) == group:
+        elif segment.units is not None:
+            rest += len(segment.units) * len(segment.cell)
+        elif segment.cell[0].space in group:
             per_unit += len(segment.cell)
         else:
-            count = len(segment.units) if segment.units is not None else widths[segment.cell[0].space]
-            rest += count * len(segment.cell)
-    return max((length - rest) // per_unit, 0)
+            rest += widths[segment.cell[0].space] * len(segment.cell)
+    return (length - rest) // per_unit
 
 
 def _length(axis: Axis, widths: Mapping[str, int]) -> int:

@@ -2,8 +2,7 @@
 
 from .algebra import Algebra
 from .labels import Labels
-from .proof import prove
 from .rules import RULES, Call, Rule, rule
-from .tracer import trace
+from .tracer import prove, trace
 
 __all__ = ["RULES", "Algebra", "Call", "Labels", "Rule", "prove", "rule", "trace"]

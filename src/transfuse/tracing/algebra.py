@@ -19,8 +19,21 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from . import labels
-from .labels import Labels, combine, compress, indices, mix, overlapping, ranked, support, tidy
+from .labels import (
+    Labels,
+    combine,
+    compress,
+    indices,
+    mix,
+    moved,
+    of_constant,
+    overlapping,
+    ranked,
+    salted,
+    support,
+    tidy,
+    without_units,
+)
 from .registry import Distinction, Registry
 
 Value = Labels | Tensor | float | int | bool
@@ -38,7 +51,7 @@ class Algebra:
     def tick(self) -> Tensor:
         """A hash that no other operation has."""
         self.clock += 1
-        return labels.salted(self.clock)
+        return salted(self.clock)
 
     # -- where values come from ------------------------------------------------------------------------------------
 
@@ -46,7 +59,7 @@ class Algebra:
         """Labels of anything that can be an operand; constants are known by value."""
         if isinstance(value, Labels):
             return value
-        return labels.of_constant(value if isinstance(value, Tensor) else torch.tensor(value))
+        return of_constant(value if isinstance(value, Tensor) else torch.tensor(value))
 
     def source(self, shape: Sequence[int]) -> Labels:
         """An input of the model: every position is its own, none of them moves."""
@@ -211,8 +224,8 @@ class Algebra:
 
     def move(self, function: Callable[..., Any], *values: Value) -> list[Labels]:
         """An operation that changes places only, run on integers."""
-        moved = labels.move(function, [self.labels(value) for value in values], self.tick())
-        return [self._observed(self._separated(value)) for value in moved]
+        results = moved(function, [self.labels(value) for value in values], self.tick())
+        return [self._observed(self._separated(value)) for value in results]
 
     def _separated(self, value: Labels) -> Labels:
         """Fields that were moved onto one axis: the largest keeps moving, the others are fixed."""
@@ -266,7 +279,7 @@ class Algebra:
         chosen = frozenset(range(len(value.shape))) if axes is None else axes
         for ids in overlapping(value.units, chosen) if axes is not None else value.units:
             self.registry.pin(ids, f"{why}, {self.where}" if self.where else why)
-        return labels.without_units(value, chosen)
+        return without_units(value, chosen)
 
     def distinguish(self, ids: Tensor, classes: Tensor, why: str) -> None:
         """Ids of different classes cannot be exchanged."""

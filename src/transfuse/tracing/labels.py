@@ -113,7 +113,7 @@ def overlapping(arrays: Iterable[Tensor], axes: frozenset[int]) -> list[Tensor]:
     return [array for array in arrays if support(array) & axes]
 
 
-def move(function: Callable[..., Any], values: Sequence[Labels], salt: Tensor) -> list[Labels]:
+def moved(function: Callable[..., Any], values: Sequence[Labels], salt: Tensor) -> list[Labels]:
     """Run an operation that only moves elements on labels, by the same call on integers.
 
     Args:

@@ -18,23 +18,32 @@ from ..errors import ProofError, listing
 from ..layout import Action, Layout, permute, random_actions
 from .recording import Arguments, run
 
-_NUDGE = {torch.float64: 1e-8, torch.float32: 1e-6}  # well above rounding; some models round to float32 inside
-_AMPLIFIED = 300.0  # moving units may change outputs by this many times what a nudge of the weights does
-_CONCLUSIVE = 0.02  # a wrong layout changes outputs by more than this; a network with more noise proves nothing
+# For each precision (None: the network's own) a change of the weights well above rounding, and by how many times
+# what that change does to the outputs moving units may change them. Some networks round to float32 inside.
+_NUDGE = {torch.float64: 1e-8, torch.float32: 1e-6, None: 1e-3}
+_AMPLIFIED = {torch.float64: 300.0, torch.float32: 300.0, None: 30.0}
+_CONCLUSIVE = 0.1  # a wrong layout changes outputs by more than this; a network with more noise proves nothing
 
 
 @dataclass(frozen=True)
 class _Bench:
-    """A network with states to try and inputs, all in one precision."""
+    """A network with trials in one precision, and by how much outputs may differ there."""
 
     model: nn.Module
-    states: tuple[dict[str, Tensor], ...]
-    outputs: tuple[list[Tensor], ...]
-    inputs: Arguments
+    trials: tuple[_Trial, ...]
     tolerance: float
 
 
-def prove(model: nn.Module, state: Mapping[str, Tensor], inputs: Arguments, layout: Layout, *, seed: int = 0) -> None:
+@dataclass(frozen=True)
+class _Trial:
+    """A state, inputs, and what the network gives for them."""
+
+    state: dict[str, Tensor]
+    inputs: Arguments
+    outputs: list[Tensor]
+
+
+def verify(model: nn.Module, state: Mapping[str, Tensor], inputs: Arguments, layout: Layout, *, seed: int = 0) -> None:
     """Move units at random by the layout and compare the outputs.
 
     Raises:
@@ -64,29 +73,57 @@ def _blame(bench: _Bench, layout: Layout, name: str, action: Action) -> str:
 
 def _bench(model: nn.Module, state: Mapping[str, Tensor], inputs: Arguments, rng: np.random.Generator) -> _Bench:
     """The highest precision in which the network runs, and how much its outputs tremble in it."""
-    for dtype in (torch.float64, torch.float32):
+    for dtype in (torch.float64, torch.float32, None):
         own = {name: _cast(tensor.detach(), dtype) for name, tensor in state.items()}
         cast = inputs.map(partial(_cast, dtype=dtype))
-        states = own, _disturbed(own, rng, 0.2)
         try:
-            outputs = tuple(run(model, state, cast) for state in states)
+            trials = _trials(model, own, cast, rng)
         except Exception:
-            if dtype is torch.float32:
+            if dtype is None:
                 raise
             continue
-        nudged = run(model, _disturbed(states[-1], rng, _NUDGE[dtype]), cast)
-        noise = _distance(outputs[-1], nudged)
-        tolerance = _AMPLIFIED * max(noise, _NUDGE[dtype])
+        last = trials[-1]
+        nudged = run(model, _disturbed(last.state, rng, _NUDGE[dtype]), last.inputs)
+        noise = _distance(last.outputs, nudged)
+        tolerance = _AMPLIFIED[dtype] * max(noise, _NUDGE[dtype])
         if not tolerance <= _CONCLUSIVE:
             raise ProofError(
                 f"the layout cannot be proved: a change of {_NUDGE[dtype]:.0e} of the weights changes the outputs of "
-                f"this network by {noise:.1e}; pass example inputs on which it is less sensitive, or proof=False"
+                f"this network by {noise:.1e}; let it run in higher precision, pass example inputs on which it is less "
+                "sensitive, or proof=False"
             )
-        return _Bench(model, states, outputs, cast, tolerance)
+        return _Bench(model, trials, tolerance)
     raise AssertionError("unreachable: the last precision raises")
 
 
-def _cast(tensor: Tensor, dtype: torch.dtype) -> Tensor:
+def _trials(
+    model: nn.Module, state: dict[str, Tensor], inputs: Arguments, rng: np.random.Generator
+) -> tuple[_Trial, ...]:
+    """The network as it is, and with disturbed weights and inputs (if it takes such inputs)."""
+    first = _Trial(state, inputs, run(model, state, inputs))
+    disturbed = _disturbed(state, rng, 0.2)
+    shaken = inputs.map(lambda tensor: _shaken(tensor, rng, 0.2) if _is_number(tensor) else tensor)
+    for tried in (shaken, inputs):
+        try:
+            second = _Trial(disturbed, tried, run(model, disturbed, tried))
+        except Exception:
+            if tried is inputs:
+                raise
+            continue
+        if all(bool(tensor.isfinite().all()) for tensor in second.outputs):
+            break
+    return first, second
+
+
+def _is_number(tensor: Tensor) -> bool:
+    return tensor.numel() > 0 and (tensor.is_floating_point() or tensor.is_complex()) and bool(tensor.isfinite().all())
+
+
+def _cast(tensor: Tensor, dtype: torch.dtype | None) -> Tensor:
+    if dtype is None:
+        return tensor
+    if tensor.is_complex():
+        return tensor.to(torch.complex128 if dtype is torch.float64 else torch.complex64)
     return tensor.to(dtype) if tensor.is_floating_point() else tensor
 
 
@@ -95,15 +132,12 @@ def _disturbed(state: Mapping[str, Tensor], rng: np.random.Generator, amount: fl
 
     Every axis has its own random factors and shifts: cheap for large tensors, and no two positions stay alike.
     """
-    return {
-        name: _shaken(tensor, rng, amount) if tensor.is_floating_point() and tensor.numel() else tensor
-        for name, tensor in state.items()
-    }
+    return {name: _shaken(tensor, rng, amount) if _is_number(tensor) else tensor for name, tensor in state.items()}
 
 
 def _shaken(tensor: Tensor, rng: np.random.Generator, amount: float) -> Tensor:
     spread = float(tensor.std()) if tensor.numel() > 1 else float(tensor.abs().mean())
-    positive = bool((tensor >= 0).all())
+    positive = tensor.is_floating_point() and bool((tensor >= 0).all())
     result = tensor.clone()
     for axis, length in enumerate(tensor.shape):
         view = [-1 if axis == other else 1 for other in range(tensor.dim())]
@@ -114,10 +148,10 @@ def _shaken(tensor: Tensor, rng: np.random.Generator, amount: float) -> Tensor:
 
 
 def _change(bench: _Bench, layout: Layout, actions: Mapping[str, Action]) -> float:
-    """By how much outputs change, in the worse of the states."""
+    """By how much outputs change, in the worse of the trials."""
     return max(
-        _distance(before, run(bench.model, permute(state, layout, actions), bench.inputs))
-        for state, before in zip(bench.states, bench.outputs, strict=True)
+        _distance(trial.outputs, run(bench.model, permute(trial.state, layout, actions), trial.inputs))
+        for trial in bench.trials
     )
 
 

@@ -9,13 +9,18 @@ In: a module. Out: a `Recording`. Not here: what the operations mean (`rules`).
 
 from __future__ import annotations
 
+import copy
 import dataclasses
+import io
+import logging
+import random
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import numpy as np
 import torch
 from torch import Tensor, fx, nn
 from torch.export.graph_signature import ConstantArgument, InputKind
@@ -96,6 +101,8 @@ def check_model(model: nn.Module) -> None:
     """
     if not isinstance(model, nn.Module):
         raise InputError(f"model is {type(model).__name__}; expected a torch.nn.Module")
+    if isinstance(model, torch.jit.ScriptModule):
+        raise InputError("model is TorchScript, whose operations cannot be recorded; pass the original module")
     problems = []
     for name, tensor in [*model.named_parameters(), *model.named_buffers()]:
         if nn.parameter.is_lazy(tensor):
@@ -115,9 +122,11 @@ def check_model(model: nn.Module) -> None:
 
 @contextmanager
 def undisturbed(model: nn.Module) -> Iterator[None]:
-    """Evaluation mode and a private random state; everything is put back afterwards."""
-    modes = {module: module.training for module in model.modules()}
+    """Evaluation mode and a private random state; modules, buffers and random states are put back afterwards."""
+    modules = [_ModuleBefore.of(module) for module in model.modules()]
+    buffers = [(buffer, buffer.detach().clone()) for buffer in model.buffers()]
     fast_path = torch.backends.mha.get_fastpath_enabled()
+    python_random, numpy_random = random.getstate(), np.random.get_state()
     try:
         with torch.random.fork_rng(devices=[]), torch.no_grad(), warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -126,21 +135,52 @@ def undisturbed(model: nn.Module) -> Iterator[None]:
             yield
     finally:
         torch.backends.mha.set_fastpath_enabled(fast_path)
-        for module, mode in modes.items():
-            module.training = mode
+        random.setstate(python_random)
+        np.random.set_state(numpy_random)
+        for before in modules:
+            before.put_back()
+        for buffer, value in buffers:
+            if not torch.equal(buffer.detach(), value):
+                buffer.data.copy_(value)
+
+
+@dataclass(frozen=True, eq=False)
+class _ModuleBefore:
+    """The attributes of a module, and the contents of those that are containers, as they were."""
+
+    module: nn.Module
+    attributes: dict[str, Any]
+    contents: dict[str, Any]
+
+    @staticmethod
+    def of(module: nn.Module) -> _ModuleBefore:
+        attributes = dict(vars(module))
+        contents = {
+            name: copy.copy(value) for name, value in attributes.items() if isinstance(value, dict | list | set)
+        }
+        return _ModuleBefore(module, attributes, contents)
+
+    def put_back(self) -> None:
+        vars(self.module).clear()
+        vars(self.module).update(self.attributes)
+        for name, content in self.contents.items():
+            container = self.attributes[name]
+            container.clear()
+            container.extend(content) if isinstance(container, list) else container.update(content)
 
 
 def run(model: nn.Module, state: Mapping[str, Tensor], inputs: Arguments) -> list[Tensor]:
-    """The tensors in the output of a model that runs with another state; the model is not changed."""
+    """The tensors in the output of a model that runs with another state; neither is changed by it."""
     torch.manual_seed(0)
     return tensors_in(_call(model, state, inputs))
 
 
 def _call(model: nn.Module, state: Mapping[str, Tensor], inputs: Arguments) -> Any:
-    """Run a model with another state; of tied tensors only the first counts."""
-    own = {name for name, _ in [*model.named_parameters(), *model.named_buffers()]}
-    chosen = {name: tensor for name, tensor in state.items() if name in own}
-    return torch.func.functional_call(model, chosen, inputs.args, dict(inputs.kwargs))
+    """Run a model on copies of the inputs and buffers, since it may write to them; of tied tensors the first counts."""
+    chosen = {name: state[name] for name, _ in model.named_parameters() if name in state}
+    chosen |= {name: state[name].clone() for name, _ in model.named_buffers() if name in state}
+    fresh = inputs.map(torch.clone)
+    return torch.func.functional_call(model, chosen, fresh.args, dict(fresh.kwargs))
 
 
 def tensors_in(output: Any) -> list[Tensor]:
@@ -176,14 +216,20 @@ def check_runs(model: nn.Module, state: Mapping[str, Tensor], inputs: Arguments)
             f"{shapes}): {_first_line(error)}. Pass example inputs that the model accepts: a tensor, a tuple of "
             "positional arguments, or a dict of keyword arguments"
         ) from error
+    name = type(model).__name__
     if not first:
-        raise InputError(f"{type(model).__name__}.forward returned no tensor; return tensors, or containers of them")
+        raise InputError(f"{name}.forward returned no tensor; return tensors, or containers of them")
+    if not any(bool(tensor.isfinite().any()) for tensor in first):
+        raise InputError(
+            f"{name}.forward returned no finite number on the example inputs, which proves nothing; check the "
+            "weights and the inputs for NaN and infinity, and that the batch is not empty"
+        )
     if len(first) != len(second) or any(
         a.shape != b.shape or not torch.equal(a.nan_to_num(), b.nan_to_num())
         for a, b in zip(first, second, strict=False)
     ):
         raise InputError(
-            f"{type(model).__name__}.forward gives different results when it is run twice in evaluation mode; "
+            f"{name}.forward gives different results when it is run twice in evaluation mode; "
             "remove the randomness (dropout that ignores eval mode, sampling, added noise) before tracing"
         )
     return first
@@ -194,9 +240,11 @@ def record(
 ) -> Recording:
     """Record a model that runs; by export, or by eager recording where export refuses."""
     refusal = ""
+    inputs = inputs.map(torch.clone)
     if recorder != "eager":
         try:
-            return _exported(model, state, inputs)
+            with _silence():
+                return _exported(model, state, inputs)
         except Exception as error:  # export refuses in many ways, all of them its own
             if recorder == "export":
                 raise TraceError(f"torch.export refuses this model: {_first_line(error)}") from error
@@ -208,6 +256,18 @@ def record(
             f"{type(model).__name__} can neither be exported ({refusal or 'not tried'}) nor recorded eagerly "
             f"({_first_line(error)}); write its layout by hand, starting from `print(layout)` of a similar network"
         ) from error
+
+
+@contextmanager
+def _silence() -> Iterator[None]:
+    """No log lines and no dumps of graphs: where export refuses, another recorder takes over."""
+    level = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    try:
+        with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
+            yield
+    finally:
+        logging.disable(level)
 
 
 def _exported(model: nn.Module, state: Mapping[str, Tensor], inputs: Arguments) -> Recording:
@@ -231,7 +291,12 @@ def _recorded(model: nn.Module, state: Mapping[str, Tensor], inputs: Arguments, 
     leaves, spec = pytree.tree_flatten((inputs.args, dict(inputs.kwargs)))
     where = [index for index, leaf in enumerate(leaves) if isinstance(leaf, Tensor)]
     canonical = canonical_names(state)
-    own = {name: tensor.detach() for name, tensor in state.items() if canonical[name] == name}
+    buffers = dict(model.named_buffers())
+    own = {
+        name: tensor.detach().clone() if name in buffers else tensor.detach()
+        for name, tensor in state.items()
+        if canonical[name] == name
+    }
 
     def forward(own: dict[str, Tensor], tensors: list[Tensor]) -> list[Tensor]:
         filled = list(leaves)

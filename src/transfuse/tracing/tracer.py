@@ -7,8 +7,9 @@ from typing import Any
 
 from torch import nn
 
+from ..errors import InputError
 from ..layout import Layout
-from .proof import prove
+from .proof import verify
 from .reading import Unknown, read
 from .recording import (
     Arguments,
@@ -62,10 +63,12 @@ def trace(
           2.weight: [2, < 0.out]
           2.bias:   [2]
         fixed:
-          0.weight: {1: its positions are told apart, aten.linear.default}
+          0.weight: {1: 'its positions are told apart, aten.linear.default'}
           2.weight: {0: is returned by the model}
           2.bias:   {0: is returned by the model}
     """
+    _check_option("recorder", recorder, (None, "export", "eager"))
+    _check_option("unknown", unknown, ("fix", "raise"))
     check_model(model)
     inputs = Arguments.of(example_inputs)
     state = model_state(model)
@@ -76,5 +79,32 @@ def trace(
         shapes = {name: tuple(tensor.shape) for name, tensor in state.items()}
         layout = resolve(reading, shapes, canonical_names(state))
         if proof:
-            prove(model, state, inputs, layout)
+            verify(model, state, inputs, layout)
     return layout
+
+
+def prove(model: nn.Module, example_inputs: Any, layout: Layout, *, seed: int = 0) -> None:
+    """Prove a layout, traced or written by hand: units moved at random leave the outputs of the network as they were.
+
+    Raises:
+        LayoutError: the network's tensors do not fit the layout.
+        ProofError: the layout is wrong for this network; the message names the spaces.
+
+    Example:
+        >>> import torch
+        >>> from torch import nn
+        >>> net = nn.Sequential(nn.Linear(3, 5), nn.ReLU(), nn.Linear(5, 2))
+        >>> x = torch.randn(4, 3)
+        >>> prove(net, x, trace(net, x))
+    """
+    check_model(model)
+    inputs, state = Arguments.of(example_inputs), model_state(model)
+    layout.check(state)
+    with undisturbed(model):
+        check_runs(model, state, inputs)
+        verify(model, state, inputs, layout, seed=seed)
+
+
+def _check_option(name: str, value: object, known: tuple[object, ...]) -> None:
+    if value not in known:
+        raise InputError(f"{name} is {value!r}; expected one of {', '.join(map(repr, known))}")

@@ -39,7 +39,7 @@ def matrix_product(t: Algebra, first: Value, second: Value) -> Labels:
     return t.contract(f"{inner[0]},{inner[1]}->{batch}{rows}{columns}", a, b)
 
 
-@rule("matmul", "mm", "bmm", "mv", "dot", "inner", "linalg_matmul")
+@rule("matmul", "mm", "bmm", "mv", "dot", "vdot", "linalg_matmul")
 def product(t: Algebra, call: Call) -> Labels:
     """Matrix products; a weight may stand on either side."""
     first, second = list(call.arguments.values())[:2]

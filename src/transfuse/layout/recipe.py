@@ -1,0 +1,148 @@
+"""Layouts: which axes of which tensors of an architecture move together.
+
+In: records, from the tracer or from text. Out: widths of the spaces in a state, blocks of positions, mismatches.
+Not here: the notation (`notation`), how widths and positions are found (`widths`), moving tensors (`actions`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+import numpy as np
+
+from ..errors import LayoutError, listing
+from .notation import read, render, writable
+from .records import Block, Fixed, HasShape, Run, Space, Tensors
+from .widths import axis_blocks, solve
+
+
+@dataclass(frozen=True)
+class Layout:
+    """All axes of all tensors of an architecture.
+
+    Args:
+        spaces: The spaces, in canonical order.
+        tensors: For each tensor of the state, its axes.
+        fixed: For each tensor, why an axis (or part of it) does not move.
+
+    Example:
+        >>> layout = parse("{spaces: {up.out: 5}, tensors: {up.weight: [up.out, 3], down.weight: [2, < up.out]}}")
+        >>> layout.widths({"up.weight": np.ones((7, 3)), "down.weight": np.ones((2, 7))})
+        {'up.out': 7}
+    """
+
+    spaces: tuple[Space, ...]
+    tensors: Tensors
+    fixed: Mapping[str, Mapping[int, str]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Freeze the mappings and refuse a recipe that contradicts itself."""
+        object.__setattr__(self, "tensors", MappingProxyType(dict(self.tensors)))
+        reasons = {name: MappingProxyType(dict(axes)) for name, axes in self.fixed.items()}
+        object.__setattr__(self, "fixed", MappingProxyType(reasons))
+        if problems := list(_contradictions(self)):
+            raise LayoutError(listing("the layout contradicts itself:", problems))
+
+    def __reduce__(self) -> tuple[type[Layout], tuple[object, ...]]:
+        """Pickled as its parts."""
+        return Layout, (self.spaces, dict(self.tensors), {name: dict(axes) for name, axes in self.fixed.items()})
+
+    def __getitem__(self, name: str) -> Space:
+        """The space of that name."""
+        for space in self.spaces:
+            if space.name == name:
+                return space
+        known = ", ".join(space.name for space in self.spaces) or "none"
+        raise LayoutError(f"no space is called {name!r}; the spaces of this layout: {known}")
+
+    def __str__(self) -> str:
+        """The layout in the notation that `transfuse.parse` reads."""
+        return render(self.spaces, self.tensors, self.fixed)
+
+    @property
+    def units(self) -> dict[str, int]:
+        """Width of each space in the network that was traced."""
+        return {space.name: space.units for space in self.spaces}
+
+    def widths(self, state: Mapping[str, HasShape]) -> dict[str, int]:
+        """Width of each space in a state, read off its shapes.
+
+        Raises:
+            LayoutError: with every mismatch between the layout and the state.
+        """
+        widths, problems = solve(self.spaces, self.tensors, state)
+        if problems:
+            raise LayoutError(listing("the state does not fit the layout:", problems))
+        return widths
+
+    def check(self, *states: Mapping[str, HasShape]) -> None:
+        """Compare states with the layout: every tensor there, of the right rank, of lengths that agree.
+
+        Raises:
+            LayoutError: with every mismatch of every state at once.
+        """
+        problems = []
+        for number, state in enumerate(states, start=1):
+            prefix = f"state {number}: " if len(states) > 1 else ""
+            problems += [prefix + problem for problem in solve(self.spaces, self.tensors, state)[1]]
+        if problems:
+            raise LayoutError(listing("states that do not fit the layout:", problems))
+
+    def blocks(self, widths: Mapping[str, int] | None = None) -> tuple[Block, ...]:
+        """The recipe for given widths (default: the traced ones) as blocks of positions."""
+        widths = self.units if widths is None else widths
+        return tuple(
+            block
+            for tensor, axes in self.tensors.items()
+            for number, axis in enumerate(axes)
+            for block in axis_blocks(tensor, number, axis, widths)
+        )
+
+    def movable(self, state: Mapping[str, HasShape]) -> float:
+        """Share of the numbers in a state that lie on at least one unit of some space."""
+        touched: dict[str, list[tuple[int, int]]] = {}
+        for block in self.blocks(self.widths(state)):
+            touched.setdefault(block.tensor, []).append((block.axis, block.positions.size))
+        moved = total = 0
+        for name, tensor in state.items():
+            size = int(np.prod(tensor.shape))
+            still = dict.fromkeys(range(len(tensor.shape)), 0)
+            for axis, count in touched.get(name, ()):
+                still[axis] += count
+            left = np.prod([n - still[axis] for axis, n in enumerate(tensor.shape)])
+            total += size
+            moved += size - int(left)
+        return moved / total if total else 0.0
+
+
+def parse(text: str) -> Layout:
+    """Read a layout from text in the notation that `print(layout)` writes.
+
+    Raises:
+        LayoutError: with what cannot be read, where it stands, and what was expected there.
+    """
+    return Layout(*read(text))
+
+
+def _contradictions(layout: Layout) -> Iterator[str]:
+    """Everything in a layout that cannot be, whatever the widths."""
+    names = [space.name for space in layout.spaces]
+    for name in sorted({name for name in names if names.count(name) > 1}):
+        yield f"space {name} is listed twice; merge the entries"
+    for space in layout.spaces:
+        if not writable(space.name):
+            yield f"space {space.name!r} has a name that cannot be written; use letters, digits, dots, underscores"
+        if space.units < 1:
+            yield f"space {space.name} has {space.units} units; it needs one or more"
+    for tensor, axes in layout.tensors.items():
+        for number, axis in enumerate(axes):
+            for name in axis.spaces:
+                if name not in names:
+                    yield f"{tensor} axis {number} names space {name}, which is not listed; add it to the spaces"
+            for segment in axis.segments:
+                if isinstance(segment, Fixed) and segment.count < 0:
+                    yield f"{tensor} axis {number} has {segment.count} fixed positions; give zero or more"
+                if isinstance(segment, Run) and not segment.cell:
+                    yield f"{tensor} axis {number} has a run without slots; name at least one space"
