@@ -198,7 +198,7 @@ DTYPES = [torch.bool, torch.int64, torch.float16, torch.bfloat16, torch.float32,
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @settings(max_examples=25)
-@given(st.lists(st.sampled_from([0.0, 1.0, -1.0, 0.1, 0.25, 3.0, 100.0, 1e4]), max_size=12), st.booleans())
+@given(st.lists(st.sampled_from([0.0, -0.0, 1.0, -1.0, 0.1, 3.0, 100.0, 1e4]), max_size=12), st.booleans())
 def test_elements_of_a_constant_are_told_apart_by_their_values(dtype: torch.dtype, numbers: list[float], square: bool):
     value = torch.tensor(numbers, dtype=torch.float64).to(dtype)
     value = value[:, None].expand(-1, 2) if square else value

@@ -3,9 +3,9 @@
 import pytest
 import torch
 from hypothesis import HealthCheck, given, seed, settings
-from random_networks import networks, random_program
 
 import transfuse
+from random_networks import networks, random_program
 from transfuse.tracing.recording import model_state
 
 QUIET = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]

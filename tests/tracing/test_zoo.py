@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 import torch
 from torch.utils import _pytree as pytree
-from zoo import ZOO, call
 
 import transfuse
 from transfuse import Fixed, Layout, ProofError
 from transfuse.layout import random_actions
 from transfuse.tracing.recording import model_state, tensors_in
+from zoo import ZOO, call
 
 # One process runs all laws of a network, so that it traces it once.
 ROWS = {row.name: pytest.param(row, id=row.name, marks=pytest.mark.xdist_group(row.name)) for row in ZOO}

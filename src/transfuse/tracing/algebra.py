@@ -115,6 +115,8 @@ class Algebra:
         shape = torch.broadcast_shapes(first.shape, second.shape)
         x, y = (_ranked(value, len(shape)) for value in (first, second))
         x, y = self._settled(x, y.tags), self._settled(y, x.tags)
+        if kind == "divide":
+            y = replace(y, units=tuple(self.registry.inverse(ids) for ids in y.units))
         fields = self._merge([*x.units, *y.units], kind)
         self._constrain(fields, x, y, kind)
         tags = tidy([*x.tags, *y.tags, self.tick()])
@@ -139,7 +141,7 @@ class Algebra:
         if not bool(both.any()):
             return compress(either)
         if kind in ("multiply", "divide"):
-            made = self.registry.product(a[both], b[both], sign=1 if kind == "multiply" else -1)
+            made = self.registry.product(a[both], b[both])
             return compress(either.masked_scatter(both, made))
         pairs, inverse = self.registry.pairs(a[both], b[both])
         self.registry.equal(pairs[0], pairs[1])

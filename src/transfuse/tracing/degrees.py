@@ -12,15 +12,14 @@ from fractions import Fraction
 Row = dict[int, Fraction]  # id -> coefficient; id 0 is the constant; the row sums to zero
 
 
-def solve(rows: Iterable[Row], *, modulo_two: bool) -> dict[int, int] | None:
+def solve(rows: Iterable[Row], *, modulo_two: bool) -> dict[int, Fraction] | None:
     """Degrees that satisfy all rows, later ids zero where there is a choice; None if there are none.
 
     Example:
-        >>> solve(
-        ...     [{3: Fraction(1), 1: Fraction(-1), 2: Fraction(-1)}, {3: Fraction(1), 0: Fraction(-1)}],
-        ...     modulo_two=False,
-        ... )
-        {2: 0, 3: 1, 1: 1}
+        >>> product = {3: Fraction(1), 1: Fraction(-1), 2: Fraction(-1)}
+        >>> degrees = solve([product, {3: Fraction(1), 0: Fraction(-1)}], modulo_two=False)
+        >>> {key: int(value) for key, value in sorted(degrees.items())}
+        {1: 1, 2: 0, 3: 1}
     """
     pivots: dict[int, Row] = {}
     for row in rows:
@@ -51,7 +50,7 @@ def _reduced(row: Row, pivots: Mapping[int, Row], modulo_two: bool) -> Row:
         row = _normal(merged, modulo_two)
 
 
-def _substituted(pivots: Mapping[int, Row], modulo_two: bool) -> dict[int, int] | None:
+def _substituted(pivots: Mapping[int, Row], modulo_two: bool) -> dict[int, Fraction]:
     """Back-substitution, from the last id to the first; free ids are zero."""
     free = sorted({key for row in pivots.values() for key in row if key and key not in pivots})
     values: dict[int, Fraction] = {key: Fraction(0) for key in free} | {0: Fraction(1)}
@@ -59,6 +58,4 @@ def _substituted(pivots: Mapping[int, Row], modulo_two: bool) -> dict[int, int] 
         row = pivots[pivot]
         total = sum((value * values[key] for key, value in row.items() if key != pivot), Fraction(0))
         values[pivot] = -total / row[pivot] % 2 if modulo_two else -total / row[pivot]
-    if any(value.denominator != 1 for value in values.values()):
-        return None
-    return {key: int(value) for key, value in values.items() if key}
+    return {key: value for key, value in values.items() if key}

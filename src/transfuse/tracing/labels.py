@@ -40,9 +40,14 @@ class Labels:
 
 def mix(array: Tensor) -> Tensor:
     """A good 64-bit hash, elementwise (the finaliser of splitmix64)."""
-    array = (array ^ (array >> 30)) * _FIRST
-    array = (array ^ (array >> 27)) * _SECOND
-    return array ^ (array >> 31)
+    array = (array ^ _shifted(array, 30)) * _FIRST
+    array = (array ^ _shifted(array, 27)) * _SECOND
+    return array ^ _shifted(array, 31)
+
+
+def _shifted(array: Tensor, bits: int) -> Tensor:
+    """A logical shift to the right (that of torch keeps the sign, with which numbers would collide)."""
+    return (array >> bits) & ((1 << (64 - bits)) - 1)
 
 
 def combine(first: Tensor, second: Tensor) -> Tensor:
@@ -102,10 +107,16 @@ def indices(shape: Sequence[int], axes: Iterable[int], salt: Tensor) -> list[Ten
 def of_constant(value: Tensor) -> Labels:
     """Labels of a constant: elements of equal value are not told apart."""
     plain = value.detach().cpu()
-    bits = torch.view_as_real(plain).sum(-1) if plain.is_complex() else plain
-    hashed = mix(bits.double().contiguous().view(torch.int64)) if bits.numel() else bits.long()
+    hashed = combine(_bits(plain.real), _bits(plain.imag)) if plain.is_complex() else mix(_bits(plain))
     zero = compress(plain == 0)
     return Labels(tuple(value.shape), (), (compress(hashed),), zero if bool(zero.any()) else None, weight=True)
+
+
+def _bits(numbers: Tensor) -> Tensor:
+    """Integers that are equal where the numbers are."""
+    if not numbers.is_floating_point():
+        return numbers.long()
+    return (numbers.double() + 0.0).contiguous().view(torch.int64)  # minus zero becomes zero
 
 
 def overlapping(arrays: Iterable[Tensor], axes: frozenset[int]) -> list[Tensor]:

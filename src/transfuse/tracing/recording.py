@@ -204,13 +204,18 @@ def check_runs(model: nn.Module, state: Mapping[str, Tensor], inputs: Arguments)
     Raises:
         InputError: if it raises, returns no tensor, or returns something else the second time.
     """
+    tensors = [leaf for leaf in pytree.tree_leaves((inputs.args, dict(inputs.kwargs))) if isinstance(leaf, Tensor)]
+    if any(tensor.is_meta or (tensor.numel() and not bool(tensor.isfinite().any())) for tensor in tensors):
+        raise InputError(
+            f"{type(model).__name__}.forward cannot run on an example input that has no finite number (or is on the "
+            "meta device); pass example inputs with values: a tensor, a tuple, or a dict of keyword arguments"
+        )
     try:
         first = run(model, state, inputs)
         torch.rand(7)  # the second run starts from another random state
         second = tensors_in(_call(model, state, inputs))
     except Exception as error:
-        shapes = [list(leaf.shape) for leaf in pytree.tree_leaves((inputs.args, dict(inputs.kwargs)))
-                  if isinstance(leaf, Tensor)]  # fmt: skip
+        shapes = [list(tensor.shape) for tensor in tensors]
         raise InputError(
             f"{type(model).__name__}.forward raised {type(error).__name__} on the example inputs (tensors of shapes "
             f"{shapes}): {_first_line(error)}. Pass example inputs that the model accepts: a tensor, a tuple of "

@@ -104,9 +104,17 @@ class Registry:
         left = flat(first)
         self.equations.append(Equation(left, flat(second), np.zeros_like(left), 1, signs, scales))
 
-    def summed(self, total: Tensor, first: Tensor, second: Tensor, *, sign: int = 1) -> None:
-        """Elementwise: `total` changes like the product (`sign` 1) or quotient (-1) of the two."""
-        self.equations.append(Equation(flat(total), flat(first), flat(second), sign))
+    def summed(self, total: Tensor, first: Tensor, second: Tensor) -> None:
+        """Elementwise: `total` changes like the product of the two."""
+        self.equations.append(Equation(flat(total), flat(first), flat(second)))
+
+    def inverse(self, ids: Tensor) -> Tensor:
+        """New ids for one over the elements of ids, in the same slots."""
+        unique, inverse = torch.unique(ids, return_inverse=True)
+        made = torch.where(unique == 0, 0, self.fresh(len(unique)))
+        self.same_slot(made, unique)
+        self.equations.append(Equation(flat(made), np.zeros_like(flat(made)), flat(unique), -1))
+        return made[inverse]
 
     def invariant(self, ids: Tensor, *, signs: bool = True, scales: bool = True) -> None:
         """The ids must not change when their unit is negated (`signs`) or scaled (`scales`)."""
@@ -140,11 +148,11 @@ class Registry:
         """The ids are units of activations."""
         self.shown.append(np.unique(present(ids)))
 
-    def product(self, first: Tensor, second: Tensor, *, sign: int) -> Tensor:
+    def product(self, first: Tensor, second: Tensor) -> Tensor:
         """New ids for elementwise products of ids, one for each distinct pair."""
         pairs, inverse = self.pairs(first, second)
         made = self.fresh(pairs.shape[1])
-        self.summed(made, pairs[0], pairs[1], sign=sign)
+        self.summed(made, pairs[0], pairs[1])
         self.relate(pairs[0], pairs[1])
         slots = [self.slots(flat(factor)) for factor in pairs]
         distinct = len(np.unique(slots[0] * self.size + slots[1]))

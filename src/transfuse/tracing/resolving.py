@@ -193,14 +193,14 @@ def _rows(registry: Registry, units: Ids, unit: int, kind: str) -> Iterable[Row]
 
 
 def _usable(
-    degrees: Mapping[int, int] | None, ids: Ids, consumed: NDArray[np.bool_], kind: str
+    degrees: Mapping[int, Fraction] | None, ids: Ids, consumed: NDArray[np.bool_], kind: str
 ) -> frozenset[int] | None:
     """The even ids of a solution in which producers have degree 0 or 1, and consumers 0 or -1."""
     if degrees is None:
         return None
     even = set()
     for i in ids.tolist():
-        degree = degrees.get(i, 0)
+        degree = degrees.get(i, Fraction(0))
         if degree == 0:
             even.add(i)
         elif degree != (-1 if consumed[i] and kind == "scales" else 1):
