@@ -34,7 +34,7 @@ def test_all_contradictions_are_listed_at_once():
         "space a is listed twice; merge the entries",
         "space b has 0 units; it needs one or more",
         "space c has -1 units; it needs one or more",
-        "x axis 0 has -2 fixed positions; give zero or more",
+        "x axis 0 has -2 fixed positions; give one or more",
         "x axis 1 names space d, which is not listed; add it to the spaces",
         "x axis 1 names space e, which is not listed; add it to the spaces",
         "x axis 1 has a run without slots; name at least one space",

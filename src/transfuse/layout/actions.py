@@ -104,11 +104,16 @@ def _check_action(space: Space, action: Action, width: int) -> None:
 def _move(tensor: Tensor, block: Block, action: Action) -> Tensor:
     """Gather the block's positions in the new order, then multiply its odd slots."""
     index = np.arange(tensor.shape[block.axis])
-    index[block.positions] = block.positions[action.order]
+    index[block.positions] = block.positions[np.asarray(action.order)]
     moved = tensor.index_select(block.axis, torch.as_tensor(index, device=tensor.device))
     if action.factor is None or not block.odd.any():
         return moved
-    unit_factor = action.factor if block.side == "produces" else 1.0 / np.asarray(action.factor)
+    if not (tensor.is_floating_point() or tensor.is_complex()):
+        raise LayoutError(
+            f"tensor {block.tensor} holds {tensor.dtype}, which cannot be negated or scaled with space {block.space}; "
+            f"make its slots even (|{block.space}|) or pass no factors"
+        )
+    unit_factor = np.asarray(action.factor) if block.side == "produces" else 1.0 / np.asarray(action.factor)
     factor = np.ones(tensor.shape[block.axis])
     factor[block.positions] = np.where(block.odd, unit_factor[:, None], 1.0)
     shape = [1] * tensor.dim()

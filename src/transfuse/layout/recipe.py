@@ -67,7 +67,9 @@ class Layout:
         return {space.name: space.units for space in self.spaces}
 
     def widths(self, state: Mapping[str, HasShape]) -> dict[str, int]:
-        """Width of each space in a state, read off its shapes.
+        """Width of each space in a state, read off its shapes, axis by axis.
+
+        Spaces that only ever stand side by side on their axes keep their traced widths.
 
         Raises:
             LayoutError: with every mismatch between the layout and the state.
@@ -142,7 +144,7 @@ def _contradictions(layout: Layout) -> Iterator[str]:
                 if name not in names:
                     yield f"{tensor} axis {number} names space {name}, which is not listed; add it to the spaces"
             for segment in axis.segments:
-                if isinstance(segment, Fixed) and segment.count < 0:
-                    yield f"{tensor} axis {number} has {segment.count} fixed positions; give zero or more"
+                if isinstance(segment, Fixed) and segment.count < 1:
+                    yield f"{tensor} axis {number} has {segment.count} fixed positions; give one or more"
                 if isinstance(segment, Run) and not segment.cell:
                     yield f"{tensor} axis {number} has a run without slots; name at least one space"

@@ -167,26 +167,29 @@ class Algebra:
     # -- axes ------------------------------------------------------------------------------------------------------
 
     def reduce(
-        self,
-        value: Value,
-        axes: Iterable[int],
-        *,
-        keepdim: bool = False,
-        odd: bool = False,
-        homogeneous: bool = False,
+        self, value: Value, axes: Iterable[int], *, keepdim: bool = False, odd: bool = False, homogeneous: bool = False
     ) -> Labels:
         """A symmetric function over axes: a sum is odd and homogeneous, a maximum homogeneous."""
+        return self._reduce(value, axes, keepdim, odd, homogeneous, ordered=False)
+
+    def collapse(self, value: Value, axes: Iterable[int], *, keepdim: bool = False, linear: bool = True) -> Labels:
+        """A function over axes for which the order along them matters."""
+        return self._reduce(value, axes, keepdim, linear, linear, ordered=True)
+
+    def _reduce(
+        self, value: Value, axes: Iterable[int], keepdim: bool, odd: bool, homogeneous: bool, *, ordered: bool
+    ) -> Labels:
         x = self.labels(value)
         rank = len(x.shape)
         gone = frozenset(axis % rank for axis in axes)
-        fields = [self._reduced_units(ids, x, gone, odd, homogeneous) for ids in x.units]
-        tags = [*_reduced_tags(x, gone), self.tick()]
+        fields = [self._reduced_units(ids, x, gone, odd, homogeneous, ordered=ordered) for ids in x.units]
+        tags = [*_reduced_tags(x, gone, ordered=ordered), self.tick()]
         shape = tuple(1 if axis in gone else size for axis, size in enumerate(x.shape))
         result = Labels(shape, tuple(ids for ids in fields if ids is not None), tidy(tags), None, x.weight)
         return self._observed(result if keepdim else _squeezed(result, gone))
 
     def _reduced_units(
-        self, ids: Tensor, value: Labels, gone: frozenset[int], odd: bool, homogeneous: bool
+        self, ids: Tensor, value: Labels, gone: frozenset[int], odd: bool, homogeneous: bool, *, ordered: bool
     ) -> Tensor | None:
         """Units after axes are gone: untouched, gone as well, or groups of units that are units now."""
         inner = support(ids) & gone
@@ -197,7 +200,7 @@ class Algebra:
             self.registry.invariant(ids)
             return None
         there = ids != 0
-        content = torch.where(there, mix(ids), 0)
+        content = torch.where(there, _hash_of([ids, *_order(ids.shape, inner, ordered)], torch.tensor(0)), 0)
         for axis in sorted(gone):
             content = content.sum(axis, keepdim=True)
         groups, which = torch.unique(content, return_inverse=True)
@@ -261,9 +264,9 @@ class Algebra:
         for ids in inside:
             self.registry.pin(ids, f"{why}, {self.where}")
         outside = [ids for ids in x.units if not support(ids) <= mixed]
-        fields = [self._reduced_units(ids, x, mixed, odd, homogeneous) for ids in outside]
+        fields = [self._reduced_units(ids, x, mixed, odd, homogeneous, ordered=True) for ids in outside]
         salt = self.tick()
-        tags = [*_reduced_tags(x, mixed), *indices(shape, sorted(mixed), salt), salt]
+        tags = [*_reduced_tags(x, mixed, ordered=True), *indices(shape, sorted(mixed), salt), salt]
         kept = tuple(ids for ids in fields if ids is not None)
         return self._observed(Labels(tuple(shape), kept, tidy(tags), None, x.weight))
 
@@ -360,7 +363,7 @@ def _ranked(value: Labels, rank: int) -> Labels:
 
 
 def _lettered(value: Labels, own: str, joint: str) -> Labels:
-    """Labels with an axis for each letter of `joint`, from labels with those of `own` (repeats: a diagonal)."""
+    """Labels with an axis for each letter of `joint`, from labels with those of `own`, each once."""
     if len(set(own)) != len(own):
         raise ValueError(f"repeated index in {own}")
     present = [letter for letter in joint if letter in own]
@@ -415,14 +418,19 @@ def _joint_zero(x: Labels, y: Labels, kind: Join) -> Tensor | None:
     return None
 
 
-def _reduced_tags(value: Labels, gone: frozenset[int]) -> list[Tensor]:
-    """Tags after axes are gone: what varied along them jointly with other axes is hashed as a multiset."""
+def _order(shape: Sequence[int], axes: Iterable[int], ordered: bool) -> list[Tensor]:
+    """Indices along axes, if their order matters."""
+    return indices(shape, sorted(axes), torch.tensor(0)) if ordered else []
+
+
+def _reduced_tags(value: Labels, gone: frozenset[int], *, ordered: bool) -> list[Tensor]:
+    """Tags after axes are gone: what varied along them jointly with others is hashed, as a multiset or in order."""
     joint = overlapping(value.tags, gone)
     kept = [tag for tag in value.tags if not support(tag) & gone]
     if not any(support(tag) - gone for tag in joint):
         return kept
     vanished = [ids for ids in value.units if support(ids) <= gone]
-    code = _hash_of([*joint, *vanished], torch.tensor(0))
+    code = _hash_of([*joint, *vanished, *_order(value.shape, gone, ordered)], torch.tensor(0))
     for axis in sorted(gone):
         code = code.sum(axis, keepdim=True)
     return [*kept, compress(code)]

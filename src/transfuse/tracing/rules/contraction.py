@@ -151,7 +151,7 @@ def convolution(t: Algebra, call: Call) -> Labels:
     x = t.blend(x, range(channels + 1, len(x.shape)), inner, odd=True, homogeneous=True,
                 why="is an axis that a convolution slides along")  # fmt: skip
     weight = t.pinned(weight, frozenset(range(2, len(weight.shape))), "is a kernel position")
-    kernel = t.reduce(weight, range(2, len(weight.shape)), odd=True, homogeneous=True)
+    kernel = t.collapse(weight, range(2, len(weight.shape)))
     groups = int(call.get("groups", 1))
     if transposed:
         kernel = _transposed_kernel(t, kernel, groups)
@@ -195,7 +195,7 @@ def _grouped(t: Algebra, x: Labels, kernel: Labels, groups: int, batch: str, spa
         view = [-1 if axis == channel else 1 for axis in range(len(x.shape))]
         for ids in overlapping:
             t.distinguish(ids, torch.arange(groups).reshape(view), "is in another group of a convolution")
-    mixed = t.reduce(x, [channel], odd=True, homogeneous=True)
+    mixed = t.collapse(x, [channel])
     result = t.contract(f"{batch}c{space},oc->{batch}o{space}", mixed, kernel)
     return _told_apart(t, result, channel, groups)
 
@@ -216,9 +216,9 @@ def _groups_move(t: Algebra, x: Labels, kernel: Labels, groups: int, batch: str,
         if ids.shape[channel] > 1:
             t.distinguish(ids, order, "has its place in a group of a convolution")
     kernel = t.pinned(kernel, frozenset([1]), "is an input channel that groups share")
-    kernel = t.reduce(kernel, [1], odd=True, homogeneous=True)
+    kernel = t.collapse(kernel, [1])
     (kernel,) = t.move(lambda a: a.reshape(groups, -1, *[1] * len(space)), kernel)
-    mixed = t.reduce(x, [channel + 1], keepdim=True, odd=True, homogeneous=True)
+    mixed = t.collapse(x, [channel + 1], keepdim=True)
     result = t.join(mixed, kernel, kind="multiply")
     shape = result.shape
     (result,) = t.move(lambda a: a.reshape(*shape[:channel], -1, *shape[channel + 2 :]), result)

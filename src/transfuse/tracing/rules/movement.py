@@ -103,7 +103,7 @@ def index(t: Algebra, call: Call) -> Labels:
     if any(t.labels(places[axis]).units for axis in indexed) or _is_mask(call, indexed, len(x.shape)):
         return t.opaque(call.shape, call.tensors, "is indexed by a computed value")
     x = t.pinned(x, frozenset(indexed), "is indexed by a computed value")
-    rest = t.reduce(x, indexed, odd=True, homogeneous=True)
+    rest = t.collapse(x, indexed)
     adjacent = indexed == list(range(indexed[0], indexed[-1] + 1))
     front = indexed[0] if adjacent else 0
     width = len(call.shape) - len(rest.shape)
@@ -141,7 +141,7 @@ def embedding(t: Algebra, call: Call) -> Labels:
     if not isinstance(places, Labels):
         return t.move(lambda array: array[places], table)[0]
     table = t.pinned(table, frozenset([0]), "its rows are looked up by index")
-    row = t.reduce(table, [0], odd=True, homogeneous=True)
+    row = t.collapse(table, [0])
     (places,) = t.move(lambda array: array.unsqueeze(-1), places)
     return t.join(places, row, kind="multiply")
 
@@ -150,7 +150,7 @@ def embedding(t: Algebra, call: Call) -> Labels:
 def embedding_bag(t: Algebra, call: Call) -> Sequence[Labels]:
     """Rows of a table, looked up and pooled."""
     table = t.pinned(t.labels(call["weight"]), frozenset([0]), "its rows are looked up by index")
-    row = t.reduce(table, [0], odd=True, homogeneous=True)
+    row = t.collapse(table, [0])
     for place in ("indices", "offsets", "per_sample_weights"):
         if isinstance(call.get(place), Labels):
             t.pinned(call[place], None, "says which rows to look up")
@@ -169,7 +169,7 @@ def one_hot(t: Algebra, call: Call) -> Labels:
 def pack(t: Algebra, call: Call) -> Sequence[Labels]:
     """Batch and time become one axis of steps; features stay features."""
     data = t.pinned(t.labels(call["input"]), frozenset([0, 1]), "is a row or a step of a packed sequence")
-    data = t.reduce(data, [0, 1], odd=True, homogeneous=True)
+    data = t.collapse(data, [0, 1])
     steps = t.source((call.shape[0], *[1] * len(data.shape)))
     return [t.join(data, steps, kind="multiply"), t.source(call.shapes[1])]
 
@@ -178,7 +178,7 @@ def pack(t: Algebra, call: Call) -> Sequence[Labels]:
 def unpack(t: Algebra, call: Call) -> Sequence[Labels]:
     """Steps become batch and time again."""
     data = t.pinned(t.labels(call["data"]), frozenset([0]), "is a step of a packed sequence")
-    data = t.reduce(data, [0], odd=True, homogeneous=True)
+    data = t.collapse(data, [0])
     steps = t.source((*call.shape[:2], *[1] * len(data.shape)))
     padded = t.join(data, steps, kind="multiply")
     number = float(call.get("padding_value", 0.0))

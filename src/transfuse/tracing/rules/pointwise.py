@@ -69,7 +69,8 @@ def _pointwise(t: Algebra, call: Call) -> Labels:
 
 
 def _joined(t: Algebra, call: Call) -> Labels:
-    return t.join(call["self"], call["other"], kind=JOINS[call.name.removeprefix("aten::")])
+    rounded = call.get("rounding_mode") is not None
+    return t.join(call["self"], call["other"], kind="other" if rounded else JOINS[call.name.removeprefix("aten::")])
 
 
 RULES.update({f"aten::{name}": _pointwise for name in FUNCTIONS})

@@ -142,7 +142,7 @@ def recurrent(t: Algebra, call: Call) -> Sequence[Labels]:
     layers = int(call["num_layers"])
     projected = name == "lstm" and hx[0].shape[-1] != hx[1].shape[-1]
     finals: list[list[Labels]] = [[] for _ in hx]
-    features = t.reduce(x, range(len(x.shape) - 1), odd=True, homogeneous=True)
+    features = t.collapse(x, range(len(x.shape) - 1))
     rows = _weights(call["params"], biases=bool(call["has_biases"]), projected=projected, layers=layers,
                     directions=directions)  # fmt: skip
     for layer, weights in enumerate(rows):
@@ -170,7 +170,7 @@ def _start(t: Algebra, value: Labels, index: int) -> Labels:
     (own,) = t.move(lambda array: array.select(0, index), value)
     rows = range(len(own.shape) - 1)
     own = t.pinned(own, frozenset(rows), "is a row of a recurrent network")
-    return t.reduce(own, rows, keepdim=True, odd=True, homogeneous=True) if own.units else own
+    return t.collapse(own, rows, keepdim=True) if own.units else own
 
 
 def _stacked(t: Algebra, parts: Sequence[Labels], shape: Sequence[int]) -> Labels:

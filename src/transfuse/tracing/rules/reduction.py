@@ -74,7 +74,7 @@ def _places(t: Algebra, call: Call) -> Labels:
     x = t.labels(call["self"])
     axes = axes_of(call.get("dim"), len(x.shape))
     fixed = t.pinned(x, frozenset(axes), "its index is returned")
-    return t.reduce(fixed, axes, keepdim=bool(call.get("keepdim", False)))
+    return t.collapse(fixed, axes, keepdim=bool(call.get("keepdim", False)), linear=False)
 
 
 def softmax(t: Algebra, value: Value, axis: int) -> Labels:

@@ -1,0 +1,83 @@
+"""Linear transport: the best coupling of two uniform measures for a matrix of scores.
+
+In: scores [m, n] (larger is better; a cost with its sign changed). Out: a coupling whose rows sum to 1. Only
+differences within rows and columns matter: constants added to a row or a column change no optimum, which is why no
+norms of units enter the scores anywhere.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import lap
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A coupling [m, n] with rows that sum to 1, and how far its columns are from summing to m / n."""
+
+    coupling: Tensor
+    column_error: float
+    iterations: int
+    converged: bool
+
+
+def assignment(scores: Tensor) -> Tensor:
+    """The permutation `order` [n] with the largest sum of `scores[i, order[i]]`, for square scores.
+
+    Example:
+        >>> assignment(torch.tensor([[0.0, 2.0], [1.0, 0.0]]))
+        tensor([1, 0])
+    """
+    costs = (scores.max() - scores).double().cpu().numpy()
+    _, columns = lap.lapjvs(np.ascontiguousarray(costs), return_cost=False, prefer_float32=False)
+    return torch.from_numpy(np.asarray(columns)).to(scores.device)
+
+
+def exact(scores: Tensor) -> Tensor:
+    """The exact coupling [m, n] of uniform measures with the largest mean score; rows sum to 1.
+
+    If one width is a multiple of the other, the smaller side is repeated and the problem is an assignment. Otherwise
+    both sides are repeated up to their least common multiple: then masses are whole, and the optimum is found exactly.
+    """
+    m, n = scores.shape
+    common = int(np.lcm(m, n))
+    rows = np.repeat(np.arange(m), common // m)
+    columns = np.repeat(np.arange(n), common // n)
+    order = assignment(scores[rows][:, columns])
+    coupling: NDArray[np.float64] = np.zeros((m, n))
+    np.add.at(coupling, (rows, columns[order.cpu().numpy()]), m / common)
+    return torch.from_numpy(coupling).to(scores)
+
+
+def entropic(scores: Tensor, epsilon: float, *, iterations: int = 1000, tolerance: float = 1e-6) -> Plan:
+    """The entropic coupling, by Sinkhorn's algorithm in the log domain, float64 (Cuturi 2013).
+
+    Args:
+        scores: Scores [m, n].
+        epsilon: Regularisation, relative to the spread (standard deviation) of the scores.
+        iterations: Most iterations.
+        tolerance: Stop when the columns' masses are this close to uniform.
+
+    Returns:
+        A plan whose rows sum to 1 exactly: the last step normalises them.
+    """
+    m, n = scores.shape
+    scaled = scores.double()
+    scaled = (scaled - scaled.max()) / (epsilon * max(float(scaled.std(unbiased=False)), 1e-300))
+    columns = torch.zeros(n, dtype=torch.float64, device=scores.device)
+    error, step = float("inf"), 0
+    for step in range(1, iterations + 1):
+        rows = -torch.logsumexp(scaled + columns, dim=1)
+        masses = torch.logsumexp(scaled + rows[:, None] + columns, dim=0)
+        error = float((masses.exp() * n / m - 1).abs().max())
+        if error <= tolerance:
+            break
+        columns = columns - (masses - np.log(m / n))
+    rows = -torch.logsumexp(scaled + columns, dim=1)
+    coupling = torch.exp(scaled + rows[:, None] + columns)
+    return Plan(coupling.to(scores.dtype), error, step, error <= tolerance)
