@@ -1,9 +1,9 @@
 """Networks that random search once found to be read wrongly (the proof said so), kept as they were found."""
 
 import pytest
-from random_networks import Program, Script
 
 import transfuse
+from random_networks import Program, Script
 
 SCRIPTS = {
     "units along the time axis of a recurrent network": """
@@ -43,6 +43,16 @@ SCRIPTS = {
         v4 = recurrent(v3, kind='lstm_cell_state', hidden=3, num_layers=1, bidirectional=False, bias=True, readout='states', batch_first=False)
         v5 = conv1d(v4, width=2, kernel=1, axis=1, count=1, bias=False)
         return v5, v1
+    """,
+    "columns that see the same pixels in another order": """
+        v0 = input(2, 2, 5, 5)
+        v1 = pool(v0, form='avg')
+        v2 = unfold(v1, kernel=3)
+        v3 = linear(v2, width=3, bias=False, axis=2)
+        v4 = constant(v3, how='multiply', where='forward')
+        v5 = cross_attention(v4, v3, count=3, size=2, form='sdpa', interleaved=True)
+        v6 = pool_linear(v5, width=3, kind='sum')
+        return v6
     """,
 }  # fmt: skip
 

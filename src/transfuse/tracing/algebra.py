@@ -299,9 +299,10 @@ class Algebra:
             related = overlapping(value.tags, support(ids))
             if value.zero is not None and support(value.zero) & support(ids):
                 related.append(value.zero.long())
-            axes = frozenset(axis for tag in related for axis in support(tag))
-            others = [other for other in value.units if other is not ids and support(other) & axes]
-            unique, given = self.registry.paint(ids, _hash_of([*related, *others], salt))
+            outside = _axes_of(related) - support(ids)
+            others = [other for other in value.units if other is not ids and support(other) & outside]
+            places = _order(value.shape, outside, ordered=True)  # exchanging units moves nothing along other axes
+            unique, given = self.registry.paint(ids, _hash_of([*related, *others, *places], salt))
             if shown and not value.weight:
                 self.registry.show(ids)
             if related:
@@ -311,23 +312,13 @@ class Algebra:
 
     def _settled(self, value: Labels, tags: Sequence[Tensor]) -> Labels:
         """Fields whose units all differ in the tags that they meet are fixed, hence tags themselves."""
-        gone = [ids for ids in value.units if self._all_differ(ids, overlapping(tags, support(ids)))]
+        gone = [ids for ids in value.units if _all_differ(ids, overlapping(tags, support(ids)))]
         if not gone:
             return value
         for ids in gone:
             self.registry.pin(ids, f"its positions are told apart, {self.where}")
         kept = tuple(ids for ids in value.units if all(ids is not other for other in gone))
         return replace(value, units=kept, tags=tidy([*value.tags, *gone]))
-
-    def _all_differ(self, ids: Tensor, tags: Sequence[Tensor]) -> bool:
-        if not support(ids):
-            return True
-        if not tags or not all(support(tag) & support(ids) for tag in tags):
-            return False
-        left, colours = torch.broadcast_tensors(ids, _hash_of(tags, torch.tensor(0)))
-        unique, inverse = torch.unique(left, return_inverse=True)
-        sums = torch.zeros(len(unique), dtype=torch.int64).index_add(0, inverse.reshape(-1), colours.reshape(-1))
-        return len(torch.unique(sums[unique != 0])) == int((unique != 0).sum())
 
     def _collapsed(self, ids: Tensor) -> Tensor:
         """A field along whose axis ids vary but slots do not (one layer used at every step): the first id for all."""
@@ -342,6 +333,25 @@ class Algebra:
                 self.registry.equal(ids, chosen.expand(ids.shape))
                 ids, slots = chosen, first
         return ids
+
+
+def _axes_of(arrays: Iterable[Tensor]) -> frozenset[int]:
+    """The axes along which some of the arrays vary."""
+    return frozenset(axis for array in arrays for axis in support(array))
+
+
+def _all_differ(ids: Tensor, tags: Sequence[Tensor]) -> bool:
+    """Whether tags tell all ids of a field apart; a single id is always told apart."""
+    if not support(ids):
+        return True
+    if not tags:
+        return False
+    shape = torch.broadcast_shapes(ids.shape, *(tag.shape for tag in tags))
+    places = _order(shape, _axes_of(tags) - support(ids), ordered=True)
+    left, colours = torch.broadcast_tensors(ids, _hash_of([*tags, *places], torch.tensor(0)))
+    unique, inverse = torch.unique(left, return_inverse=True)
+    sums = torch.zeros(len(unique), dtype=torch.int64).index_add(0, inverse.reshape(-1), colours.reshape(-1))
+    return len(torch.unique(sums[unique != 0])) == int((unique != 0).sum())
 
 
 def _hash_of(arrays: Sequence[Tensor], salt: Tensor) -> Tensor:
