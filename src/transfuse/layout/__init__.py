@@ -1,6 +1,6 @@
 """Layouts: which axes of which tensors move together; their notation; moving a state by them."""
 
-from .actions import Action, permute, random_actions
+from .actions import Action, balanced, permute, random_actions
 from .recipe import Layout, parse
 from .records import Axis, Block, Fixed, Run, Side, Slot, Space
 
@@ -14,6 +14,7 @@ __all__ = [
     "Side",
     "Slot",
     "Space",
+    "balanced",
     "parse",
     "permute",
     "random_actions",

@@ -76,6 +76,47 @@ def random_actions(
     return actions
 
 
+def balanced(state: Mapping[str, Tensor], layout: Layout, *, rounds: int = 20) -> dict[str, Tensor]:
+    """The state in a canonical scale: what produces a unit and what consumes it have the same norm.
+
+    Only spaces with scales change, and the function of the network does not. Units that nothing produces or consumes
+    keep their scale. Copies of a network that differ in scales alone become equal.
+    """
+    widths = layout.widths(state)
+    result = dict(state)
+    for _ in range(rounds):
+        actions = {
+            space.name: Action(np.arange(widths[space.name]), _balancing_factors(result, layout, space, widths))
+            for space in layout.spaces
+            if space.scales
+        }
+        result = permute(result, layout, actions)
+        if all(np.allclose(action.factor, 1.0, atol=1e-7) for action in actions.values() if action.factor is not None):
+            break
+    return result
+
+
+def _balancing_factors(
+    state: Mapping[str, Tensor], layout: Layout, space: Space, widths: Mapping[str, int]
+) -> NDArray[np.float64]:
+    """The factor of each unit that makes its two norms equal."""
+    norms = {"produces": np.zeros(widths[space.name]), "consumes": np.zeros(widths[space.name])}
+    for block in layout.blocks(widths):
+        if block.space == space.name and block.odd.any():
+            units = (
+                state[block.tensor]
+                .detach()
+                .double()
+                .movedim(block.axis, 0)
+                .cpu()
+                .numpy()[block.positions[:, block.odd]]
+            )
+            norms[block.side] += (units.reshape(len(units), -1) ** 2).sum(1)
+    usable = (norms["produces"] > 0) & (norms["consumes"] > 0)
+    ratio = np.divide(norms["consumes"], norms["produces"], out=np.ones(widths[space.name]), where=usable)
+    return ratio**0.25
+
+
 def _shuffled(width: int, rng: np.random.Generator) -> NDArray[np.int64]:
     """A random permutation that moves something, where there is something to move."""
     order = rng.permutation(width)

@@ -7,12 +7,12 @@ norms of units enter the scores anywhere.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import lap
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 
@@ -41,17 +41,27 @@ def assignment(scores: Tensor) -> Tensor:
 def exact(scores: Tensor) -> Tensor:
     """The exact coupling [m, n] of uniform measures with the largest mean score; rows sum to 1.
 
-    If one width is a multiple of the other, the smaller side is repeated and the problem is an assignment. Otherwise
-    both sides are repeated up to their least common multiple: then masses are whole, and the optimum is found exactly.
+    If one width is a multiple of the other, the smaller side is repeated and the problem is an assignment; otherwise it
+    is a linear program, solved by the network simplex of POT.
     """
     m, n = scores.shape
-    common = int(np.lcm(m, n))
-    rows = np.repeat(np.arange(m), common // m)
-    columns = np.repeat(np.arange(n), common // n)
-    order = assignment(scores[rows][:, columns])
-    coupling: NDArray[np.float64] = np.zeros((m, n))
-    np.add.at(coupling, (rows, columns[order.cpu().numpy()]), m / common)
-    return torch.from_numpy(coupling).to(scores)
+    if max(m, n) % min(m, n):
+        return _simplex(scores)
+    rows = torch.arange(m).repeat_interleave(max(m, n) // m)
+    columns = torch.arange(n).repeat_interleave(max(m, n) // n)
+    order = assignment(scores[rows][:, columns]).cpu()
+    coupling = torch.zeros(m, n, dtype=scores.dtype)
+    coupling.index_put_((rows, columns[order]), torch.tensor(m / max(m, n), dtype=scores.dtype), accumulate=True)
+    return coupling.to(scores.device)
+
+
+def _simplex(scores: Tensor) -> Tensor:
+    import ot
+
+    m, n = scores.shape
+    costs = (scores.max() - scores).double().cpu().numpy()
+    plan = ot.emd(np.full(m, 1 / m), np.full(n, 1 / n), costs, numItermax=10_000_000)
+    return torch.from_numpy(plan * m).to(scores)
 
 
 def entropic(scores: Tensor, epsilon: float, *, iterations: int = 1000, tolerance: float = 1e-6) -> Plan:
@@ -70,14 +80,14 @@ def entropic(scores: Tensor, epsilon: float, *, iterations: int = 1000, toleranc
     scaled = scores.double()
     scaled = (scaled - scaled.max()) / (epsilon * max(float(scaled.std(unbiased=False)), 1e-300))
     columns = torch.zeros(n, dtype=torch.float64, device=scores.device)
-    error, step = float("inf"), 0
-    for step in range(1, iterations + 1):
+    error, steps = float("inf"), 0
+    while steps < iterations and error > tolerance:
+        steps += 1
         rows = -torch.logsumexp(scaled + columns, dim=1)
         masses = torch.logsumexp(scaled + rows[:, None] + columns, dim=0)
         error = float((masses.exp() * n / m - 1).abs().max())
-        if error <= tolerance:
-            break
-        columns = columns - (masses - np.log(m / n))
+        if error > tolerance:
+            columns = columns - (masses - math.log(m / n))
     rows = -torch.logsumexp(scaled + columns, dim=1)
     coupling = torch.exp(scaled + rows[:, None] + columns)
-    return Plan(coupling.to(scores.dtype), error, step, error <= tolerance)
+    return Plan(coupling.to(scores.dtype), error, steps, error <= tolerance)

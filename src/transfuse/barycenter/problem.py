@@ -1,0 +1,189 @@
+"""The one objective: how far the models, carried to a common order, are from their barycenter.
+
+    F = sum_i lambda_i sum_t omega_t |W_t - T_i(W_i,t)|^2,    W_t = sum_i lambda_i T_i(W_i,t)
+
+T_i carries every tensor t of model i along every axis by the couplings of the spaces there. With W eliminated (the
+paper's update formula), F falls exactly as the agreement of each model with the weighted sum of the others rises.
+The agreement is linear in the coupling of a space that stands once on each tensor (the paper's eq. for the l-th
+layer), and quadratic where it stands twice (hidden-to-hidden weights: Gromov-Wasserstein, Section 3).
+
+In: states, a layout. Out: carried states, scores for couplings, the objective. Here no solver chooses anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..layout import Block, Layout
+from .coupling import Coupling
+
+State = Mapping[str, Tensor]
+Couplings = Mapping[str, Coupling]
+
+
+@dataclass(frozen=True, eq=False)
+class Pair:
+    """A block of the target, and the same block of each model."""
+
+    target: Block
+    models: tuple[Block, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """Models on one layout, maybe of different widths, and the widths of their target.
+
+    Args:
+        states: The models' tensors, in a type in which arithmetic is safe.
+        layout: Which axes move together.
+        weights: Proportions of the models, summing to 1.
+        widths: Units of each space in the target.
+        importance: Weight omega of tensors in the objective; 1 where none is given.
+    """
+
+    states: Sequence[State]
+    layout: Layout
+    weights: Sequence[float]
+    widths: Mapping[str, int]
+    importance: Mapping[str, float] = field(default_factory=dict)
+
+    @cached_property
+    def blocks(self) -> dict[str, list[Pair]]:
+        """By tensor: each block of the target with the same block of every model."""
+        models = [self.layout.blocks(self.layout.widths(state)) for state in self.states]
+        found: dict[str, list[Pair]] = {}
+        for target, *own in zip(self.layout.blocks(self.widths), *models, strict=True):
+            found.setdefault(target.tensor, []).append(Pair(target, tuple(own)))
+        return found
+
+    @cached_property
+    def blocks_of(self) -> dict[str, list[Pair]]:
+        """The same by space."""
+        found: dict[str, list[Pair]] = {space.name: [] for space in self.layout.spaces}
+        for pairs in self.blocks.values():
+            for pair in pairs:
+                found[pair.target.space].append(pair)
+        return found
+
+    def is_quadratic(self, space: str) -> bool:
+        """Whether the space stands on two axes of one tensor."""
+        tensors = [pair.target.tensor for pair in self.blocks_of[space]]
+        return len(set(tensors)) < len(tensors)
+
+    def start(self, model: int) -> dict[str, Coupling]:
+        """Units of a model stay where they are, are repeated, or merge, as the widths ask."""
+        like = next(tensor for tensor in self.states[model].values() if tensor.is_floating_point())
+        own = self.layout.widths(self.states[model])
+        return {name: Coupling.start(width, own[name], like) for name, width in self.widths.items()}
+
+    def carried(self, model: int, tensor: str, couplings: Couplings, *, but: Pair | None = None) -> Tensor:
+        """A tensor of a model, carried along all its axes (but one)."""
+        result = self.states[model][tensor]
+        for axis in {pair.target.axis for pair in self.blocks.get(tensor, ())} - ({but.target.axis} if but else set()):
+            pairs = [pair for pair in self.blocks[tensor] if pair.target.axis == axis]
+            result = _carry(result, axis, pairs, model, couplings)
+        return result
+
+    def carried_state(self, model: int, couplings: Couplings) -> dict[str, Tensor]:
+        """All tensors of a model in the common order."""
+        return {name: self.carried(model, name, couplings) for name in self.states[model]}
+
+    def barycenter(self, carried: Sequence[State]) -> dict[str, Tensor]:
+        """The weighted mean of carried states: the minimiser for given couplings (the paper's update formula)."""
+        return {
+            name: sum(
+                (weight * state[name] for weight, state in zip(self.weights, carried, strict=True)),
+                start=torch.zeros_like(tensor),
+            )
+            for name, tensor in carried[0].items()
+            if tensor.is_floating_point()
+        }
+
+    def objective(self, carried: Sequence[State]) -> float:
+        """F for carried states and their barycenter."""
+        mean = self.barycenter(carried)
+        total = 0.0
+        for weight, state in zip(self.weights, carried, strict=True):
+            for name in self.blocks:
+                gap = float((state[name] - mean[name]).double().square().sum())
+                total += weight * self.importance.get(name, 1.0) * gap
+        return total
+
+    def scores(
+        self, space: str, model: int, target: State, couplings: Couplings, *, tensors: Collection[str] | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """How well each unit of a model agrees with each unit of a target: scores [units, units], odd and even slots.
+
+        The gradient of the agreement `sum_t omega_t <target_t, T(W_t)>` in the coupling: a space that stands on two
+        axes of a tensor counts on both, each time with the other one carried by its present coupling.
+
+        Args:
+            space: The space to be coupled.
+            model: Which model.
+            target: The state to agree with.
+            couplings: The present couplings of the model; an axis of a space without one is left out of the sum
+                by leaving out its tensor.
+            tensors: Only these tensors count; default: all.
+        """
+        first = self.blocks_of[space][0]
+        like = self.states[model][first.target.tensor]
+        shape = len(first.target.positions), len(first.models[model].positions)
+        odd, even = (torch.zeros(shape, dtype=like.dtype, device=like.device) for _ in range(2))
+        for pair in self.blocks_of[space]:
+            name = pair.target.tensor
+            if tensors is not None and name not in tensors:
+                continue
+            own = _units(self.carried(model, name, couplings, but=pair), pair.models[model])
+            other = _units(target[name], pair.target)
+            scale = shape[1] / shape[0] if pair.target.side == "consumes" else 1.0
+            for slots, total in ((pair.target.odd, odd), (~pair.target.odd, even)):
+                if slots.any():
+                    chosen = torch.from_numpy(np.flatnonzero(slots)).to(like.device)
+                    left, right = (x.index_select(1, chosen).flatten(1) for x in (other, own))
+                    total.addmm_(left, right.T, alpha=self.importance.get(name, 1.0) * scale)
+        return odd, even
+
+    def agreement(self, model: int, target: State, couplings: Couplings, tensors: Collection[str]) -> float:
+        """`sum_t omega_t <target_t, T(W_t)>` over some tensors."""
+        return sum(
+            self.importance.get(name, 1.0)
+            * float((target[name] * self.carried(model, name, couplings)).sum(dtype=torch.float64))
+            for name in tensors
+        )
+
+
+def _units(tensor: Tensor, block: Block) -> Tensor:
+    """A tensor as [units, slots, rest] of a block."""
+    places = torch.from_numpy(block.positions).to(tensor.device)
+    picked = tensor.movedim(block.axis, 0)[places]
+    return picked.flatten(2) if picked.dim() > 2 else picked.unsqueeze(2)
+
+
+def _carry(tensor: Tensor, axis: int, pairs: Sequence[Pair], model: int, couplings: Couplings) -> Tensor:
+    """A tensor with one axis carried by the couplings of the spaces on it."""
+    front = tensor.movedim(axis, 0)
+    moving = sum(pair.models[model].positions.size for pair in pairs)
+    length = len(front) - moving + sum(pair.target.positions.size for pair in pairs)
+    result = front.new_zeros(length, *front.shape[1:])
+    result[_rest(length, [pair.target for pair in pairs])] = front[_rest(len(front), [p.models[model] for p in pairs])]
+    for pair in pairs:
+        own, target = pair.models[model], pair.target
+        for slots, odd in ((target.odd, True), (~target.odd, False)):
+            if slots.any():
+                places, sources = (torch.from_numpy(b.positions[:, slots]).to(tensor.device) for b in (target, own))
+                result[places] = couplings[target.space].carry(front[sources], odd=odd, side=target.side)
+    return result.movedim(0, axis)
+
+
+def _rest(length: int, blocks: Sequence[Block]) -> Tensor:
+    """Positions of an axis that no block holds."""
+    free = np.ones(length, dtype=bool)
+    for block in blocks:
+        free[block.positions] = False
+    return torch.from_numpy(np.flatnonzero(free))

@@ -1,0 +1,94 @@
+"""Contractions against their slow twins, and the gradient against finite differences."""
+
+import functools
+
+import numpy as np
+import pytest
+import torch
+
+import transfuse
+from transfuse.barycenter import Coupling, Problem
+from zoo import named
+
+NAMES = ("mlp_tanh", "lenet", "resnet_identity", "lstm", "gru", "multihead_attention", "tied_autoencoder")
+
+
+@functools.cache
+def problem(name, count=3):
+    models = []
+    for seed in range(count):
+        torch.manual_seed(seed)
+        models.append(named(name).build().double())
+    layout = transfuse.trace(models[0].float(), named(name).inputs())
+    states = [{k: v.detach().double() for k, v in model.state_dict().items()} for model in models]
+    return Problem(states, layout, [1 / count] * count, layout.units)
+
+
+def random_couplings(problem, seed, *, soft):
+    rng = np.random.default_rng(seed)
+    couplings = {}
+    for name, width in problem.widths.items():
+        sign = torch.from_numpy(rng.choice([-1.0, 1.0], width))
+        hard = Coupling(torch.from_numpy(rng.permutation(width)), sign if problem.layout[name].signs else sign.abs())
+        couplings[name] = Coupling(soft=hard.matrices) if soft else hard
+    return couplings
+
+
+by_name = pytest.mark.parametrize("name", NAMES)
+
+
+@by_name
+def test_carrying_by_an_index_equals_carrying_by_a_matrix(name):
+    p = problem(name)
+    hard, soft = (random_couplings(p, 0, soft=kind) for kind in (False, True))
+    for tensor in p.states[1]:
+        torch.testing.assert_close(p.carried(1, tensor, hard), p.carried(1, tensor, soft))
+
+
+@by_name
+def test_scores_are_the_gradient_of_the_agreement(name):
+    p = problem(name)
+    couplings, target = random_couplings(p, 1, soft=True), p.states[0]
+    for space in p.widths:
+        odd, even = p.scores(space, 1, target, couplings)
+        soft = couplings[space].soft
+        step = torch.randn(soft.shape, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
+        slope = 0.0
+        for sign in (1.0, -1.0):
+            # only consuming blocks normalise columns, so steps keep column sums
+            moved = soft + sign * 1e-6 * (step - step.mean(1, keepdim=True))
+            agreement = p.agreement(1, target, {**couplings, space: Coupling(soft=moved)}, list(p.blocks))
+            slope += sign * agreement / 2e-6
+        centred = step - step.mean(1, keepdim=True)
+        expected = float((torch.stack([odd, even]) * centred).sum())
+        assert slope == pytest.approx(expected, rel=1e-4, abs=1e-4)
+
+
+@by_name
+def test_scores_equal_a_loop_over_pairs_of_units(name):
+    p = problem(name)
+    couplings, target = random_couplings(p, 3, soft=False), p.states[0]
+    space = next(iter(p.widths))
+    odd, even = p.scores(space, 2, target, couplings)
+    slow = {True: torch.zeros_like(odd), False: torch.zeros_like(even)}
+    for pair in p.blocks_of[space]:
+        block = pair.target
+        own = p.carried(2, block.tensor, couplings, but=pair).movedim(block.axis, 0)
+        other = target[block.tensor].movedim(block.axis, 0)
+        for a, row in enumerate(block.positions):
+            for b, column in enumerate(block.positions):
+                for slot, is_odd in enumerate(block.odd):
+                    slow[bool(is_odd)][a, b] += (other[row[slot]] * own[column[slot]]).sum()
+    torch.testing.assert_close(odd, slow[True])
+    torch.testing.assert_close(even, slow[False])
+
+
+@by_name
+def test_the_objective_is_the_mean_squared_distance_to_the_barycenter(name):
+    p = problem(name)
+    carried = [p.carried_state(model, random_couplings(p, model, soft=False)) for model in range(3)]
+    slow = 0.0
+    for tensor in p.blocks:
+        mean = sum(state[tensor] for state in carried) / 3
+        slow += sum(float(((state[tensor] - mean) ** 2).sum()) / 3 for state in carried)
+    assert p.objective(carried) == pytest.approx(slow)
