@@ -174,6 +174,54 @@ def test_the_same_seed_gives_the_same_result():
     assert all(torch.equal(first[key], second[key]) for key in first)
 
 
+def doubled(layout):
+    return {space.name: 2 * space.units for space in layout.spaces}
+
+
+# Growing repeats units, which functions of all units at once (a softmax over them) can see.
+GROWING = [
+    "mlp", "mlp_tanh", "mlp_batch_norm", "mlp_rms_norm", "lenet", "vgg", "resnet_projection", "densenet",
+    "mobilenet", "unet_transposed", "inception", "rnn_tanh", "lstm", "lstm_bidirectional", "lstm_projected", "gru",
+    "embedding_then_lstm", "convolution_then_lstm", "siamese", "convolution_3d",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", GROWING)
+def test_one_model_fused_into_a_wider_target_computes_the_same(name):
+    model, layout, inputs = sample(named(name))
+    grown = transfuse.fuse([model], layout=layout, target=doubled(layout)).model
+    assert_same_function(model, grown, inputs)
+    assert sum(p.numel() for p in grown.parameters()) > sum(p.numel() for p in model.parameters())
+
+
+# A norm without parameters, parameters of the user's own, a layer without effect: their sizes are not in the layout.
+@pytest.mark.parametrize("name", ["mlp_layer_norm", "tied_autoencoder", "wavenet"])
+def test_layers_that_cannot_be_rebuilt_ask_for_a_target_module(name):
+    model, layout, inputs = sample(named(name))
+    with pytest.raises(InputError, match="Pass a module of the wanted widths as target"):
+        transfuse.fuse([model], inputs, layout=layout, target=doubled(layout))
+
+
+@pytest.mark.parametrize("name", ["mlp", "lenet", "lstm", "gru", "resnet_projection"])
+def test_units_that_were_doubled_are_merged_again(name):
+    model, layout, inputs = sample(named(name))
+    grown = transfuse.fuse([model], layout=layout, target=doubled(layout)).model
+    shrunk = transfuse.fuse([grown], layout=layout, target=layout.units).model
+    assert_same_function(model, shrunk, inputs)
+
+
+def test_models_of_different_widths_are_fused_into_a_third():
+    torch.manual_seed(0)
+    small, large, target = mlp(3, 8, 6, 2), mlp(3, 12, 9, 2), mlp(3, 10, 7, 2)
+    fusion = transfuse.fuse([small, large], X, target=target)
+    assert [tuple(p.shape) for p in fusion.model.parameters()] == [tuple(p.shape) for p in target.parameters()]
+    for couplings, model in zip(fusion.couplings, (small, large), strict=True):
+        for name, matrix in couplings.items():
+            width = fusion.layout.widths(model.state_dict())[name]
+            torch.testing.assert_close(matrix.sum(1), torch.ones(len(matrix)))
+            assert matrix.shape[1] == width
+
+
 def mlp(*widths, **options):
     layers = [nn.Linear(a, b, **options) for a, b in pairwise(widths)]
     return nn.Sequential(*[part for layer in layers for part in (layer, nn.ReLU())][:-1])
@@ -186,7 +234,18 @@ BAD = {
     "no inputs": (lambda: transfuse.fuse([mlp(3, 4, 2)]), InputError, "example_inputs"),
     "another architecture": (lambda: transfuse.fuse([mlp(3, 4, 2), mlp(3, 4, 4, 2)], X), LayoutError, r"4\.weight"),
     "other inputs": (lambda: transfuse.fuse([mlp(3, 4, 2), mlp(5, 4, 2)], X), LayoutError, r"0\.weight axis 1"),
-    "other widths": (lambda: transfuse.fuse([mlp(3, 4, 2), mlp(3, 5, 2)], X), InputError, r"0\.out has 5 units"),
+    "no such space": (lambda: transfuse.fuse([mlp(3, 4, 2)], X, target={"1.out": 5}), InputError, "no space is called"),
+    "no units": (lambda: transfuse.fuse([mlp(3, 4, 2)], X, target={"0.out": 0}), InputError, "cannot have 0 units"),
+    "a target of other depth": (
+        lambda: transfuse.fuse([mlp(3, 4, 2)], X, target=mlp(3, 4, 4, 2)),
+        LayoutError,
+        r"4\.weight",
+    ),
+    "a target with other outputs": (
+        lambda: transfuse.fuse([mlp(3, 4, 2)], X, target=mlp(3, 4, 5)),
+        LayoutError,
+        r"2\.weight axis 0",
+    ),
     "unknown method": (lambda: transfuse.fuse([mlp(3, 4, 2)], X, method="magic"), InputError, "vanilla"),
     "too many weights": (lambda: transfuse.fuse([mlp(3, 4, 2)], X, weights=[1, 2]), InputError, "2 weights for 1"),
     "negative weights": (lambda: transfuse.fuse([mlp(3, 4, 2)] * 2, X, weights=[2, -1]), InputError, "non-negative"),

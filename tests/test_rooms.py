@@ -19,7 +19,7 @@ FLOORS = (
     ("layout",),
     ("transport",),
     ("barycenter",),
-    ("tracing", "methods", "landscape"),
+    ("tracing", "methods", "landscape", "rebuilding"),
     ("api", "recalibrate"),
     ("checkpoints", "plots"),
     ("cli", "report", "flower"),

@@ -5,7 +5,6 @@ The models are never modified. Everything that cannot work is refused before wor
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,9 +15,11 @@ from torch import Tensor, nn
 
 from .barycenter import Problem, Step
 from .errors import InputError, listing
-from .layout import Layout, balanced
+from .layout import Layout, Run, balanced
 from .methods import METHODS
+from .rebuilding import with_state
 from .tracing import trace
+from .tracing.recording import Arguments, check_runs, model_state, undisturbed
 
 State = Mapping[str, Tensor]
 
@@ -90,17 +91,21 @@ class Fusion:
         return str(self.states)
 
 
-def fuse(
+def fuse(  # noqa: PLR0913
     models: Sequence[nn.Module], example_inputs: Any = None, *, method: str = "auto",
-    weights: Sequence[float] | None = None, layout: Layout | None = None, seed: int = 0,
+    weights: Sequence[float] | None = None, target: nn.Module | Mapping[str, int] | None = None,
+    layout: Layout | None = None, seed: int = 0,
 ) -> Fusion:  # fmt: skip
-    """Fuse trained networks of one architecture and of equal widths into one.
+    """Fuse trained networks of one architecture, of equal or different widths, into one.
 
     Args:
-        models: One or more modules.
+        models: One or more modules. One alone can be fused into a wider target (it grows and computes the same) or a
+            narrower one.
         example_inputs: For tracing: a tensor, a tuple of positional arguments, or a dict of keyword arguments.
         method: A row of `transfuse.METHODS`.
         weights: Proportions of the models, non-negative; default: equal.
+        target: Widths of the result: a module of these widths, or the width of some spaces (the layers of the first
+            model are rebuilt then); default: the widths of the first model.
         layout: A layout, instead of tracing the first model.
         seed: For the order of sweeps and for restarts.
 
@@ -111,6 +116,7 @@ def fuse(
     Example:
         >>> net = nn.Sequential(nn.Linear(3, 5), nn.ReLU(), nn.Linear(5, 2))
         >>> order = torch.tensor([4, 2, 0, 1, 3])
+        >>> import copy
         >>> twin = copy.deepcopy(net)
         >>> for name, axis in (("0.weight", 0), ("0.bias", 0), ("2.weight", 1)):
         ...     twin.get_parameter(name).data = net.get_parameter(name).data.index_select(axis, order)
@@ -125,12 +131,26 @@ def fuse(
         if example_inputs is None:
             raise InputError("pass example_inputs, with which the first model is traced, or a layout")
         layout = trace(models[0], example_inputs)
-    states = fuse_states([model.state_dict() for model in models], layout, method=method, weights=weights, seed=seed)
-    return Fusion(
-        _with_state(models[0], states.state),
-        tuple(_with_state(model, state) for model, state in zip(models, states.aligned, strict=True)),
-        states,
+    widths = layout.widths(target.state_dict()) if isinstance(target, nn.Module) else target
+    states = fuse_states(
+        [model.state_dict() for model in models], layout, method=method, weights=weights, widths=widths, seed=seed
     )
+    into = target if isinstance(target, nn.Module) else models[0]
+    fused = with_state(into, states.state)
+    if isinstance(target, Mapping) and example_inputs is not None:
+        _check_rebuilt(fused, example_inputs)
+    return Fusion(fused, tuple(with_state(into, state) for state in states.aligned), states)
+
+
+def _check_rebuilt(model: nn.Module, example_inputs: Any) -> None:
+    """Run a network whose layers were rebuilt: some sizes stand in code, or in layers without tensors."""
+    try:
+        with undisturbed(model):
+            check_runs(model, model_state(model), Arguments.of(example_inputs))
+    except InputError as error:
+        raise InputError(
+            f"the network cannot be rebuilt with these widths ({error})\nPass a module of the wanted widths as target"
+        ) from error
 
 
 def align(
@@ -142,20 +162,21 @@ def align(
 
 def fuse_states(
     states: Sequence[State], layout: Layout, *, method: str = "auto", weights: Sequence[float] | None = None,
-    seed: int = 0,
+    widths: Mapping[str, int] | None = None, seed: int = 0,
 ) -> FusedStates:  # fmt: skip
-    """Fuse states on a layout; see `fuse`."""
+    """Fuse states on a layout; see `fuse`. Widths are those of the result, by space."""
     if method not in METHODS:
         raise InputError(f"no method is called {method!r}; the methods: {', '.join(METHODS)}")
     if not states:
         raise InputError("no states to fuse; give one or more")
     layout.check(*states)
     shares = _proportions(weights, len(states))
-    _check_states(states, layout)
+    _check_states(states)
+    wanted = _target_widths(layout, layout.widths(states[0]), widths or {})
     safe = [{name: _safe(tensor) for name, tensor in state.items()} for state in states]
     if METHODS[method].balance:
         safe = [balanced(state, layout) for state in safe]
-    problem = Problem(safe, layout, shares, layout.widths(states[0]))
+    problem = Problem(safe, layout, shares, wanted)
     couplings, history = METHODS[method].couple(problem, np.random.default_rng(seed))
     carried = [problem.carried_state(model, each) for model, each in enumerate(couplings)]
     fused = {**carried[0], **problem.barycenter(carried)}
@@ -179,14 +200,31 @@ def _proportions(weights: Sequence[float] | None, count: int) -> list[float]:
     return [weight / sum(given) for weight in given]
 
 
-def _check_states(states: Sequence[State], layout: Layout) -> None:
-    """Equal widths, finite numbers, and the same constants."""
+def _target_widths(layout: Layout, own: Mapping[str, int], wanted: Mapping[str, int]) -> dict[str, int]:
+    """The widths of the result: those asked for, and the first model's where none is."""
+    problems = [f"no space is called {name!r}" for name in wanted if name not in own]
+    problems += [f"space {name} cannot have {width!r} units" for name, width in wanted.items() if width < 1]
+    listed = {
+        slot.space
+        for axes in layout.tensors.values()
+        for axis in axes
+        for run in axis.segments
+        if isinstance(run, Run) and run.units is not None
+        for slot in run.cell
+    }
+    for name in sorted(listed & wanted.keys()):
+        if wanted[name] != own[name]:
+            problems.append(f"space {name} is listed unit by unit in the layout and keeps its {own[name]} units")
+    if problems:
+        known = ", ".join(own) or "none"
+        raise InputError(listing(f"these widths cannot be (the spaces: {known}):", problems))
+    return {**own, **wanted}
+
+
+def _check_states(states: Sequence[State]) -> None:
+    """Finite numbers, and the same constants."""
     problems = []
-    widths = [layout.widths(state) for state in states]
-    for number, (state, own) in enumerate(zip(states, widths, strict=True), start=1):
-        for name in own:
-            if own[name] != widths[0][name]:
-                problems.append(f"model {number}: space {name} has {own[name]} units, model 1 has {widths[0][name]}")
+    for number, state in enumerate(states, start=1):
         for name, tensor in state.items():
             if tensor.is_floating_point() or tensor.is_complex():
                 if not bool(tensor.isfinite().all()):
@@ -205,10 +243,3 @@ def _safe(tensor: Tensor) -> Tensor:
 def _like(state: State, model: State) -> dict[str, Tensor]:
     """New tensors in the types of a model."""
     return {name: tensor.detach().clone().to(model[name].dtype) for name, tensor in state.items()}
-
-
-def _with_state(model: nn.Module, state: State) -> nn.Module:
-    """A copy of a module with another state."""
-    twin = copy.deepcopy(model)
-    twin.load_state_dict(state)
-    return twin
