@@ -114,24 +114,28 @@ def _exchangeable(registry: Registry, atoms: _Atoms, slots: Ids, units: Ids) -> 
     colours, counts = np.unique(unit_colour[np.unique(atom_units)], return_counts=True)
     shared = np.isin(unit_colour[atom_units], colours[counts > 1]) & touched[atom_units]
     by_unit: dict[int, list[int]] = defaultdict(list)
-    for atom in np.flatnonzero(shared).tolist():
-        by_unit[int(atom_units[atom])].append(atom)
+    for atom, unit in zip(np.flatnonzero(shared).tolist(), atom_units[shared].tolist(), strict=True):
+        by_unit[unit].append(atom)
+    atom_slots = slots[atoms.ids]
+    places, own_slots, shades = atoms.place.tolist(), atom_slots.tolist(), slot_colour[atom_slots].tolist()
     groups: dict[object, list[list[int]]] = defaultdict(list)
-    for unit, own_atoms in by_unit.items():
-        groups[int(unit_colour[unit]), _slot_order(own_atoms, atoms, slots, slot_colour)].append(own_atoms)
+    for unit, held in by_unit.items():
+        order = _slot_order([(places[atom], own_slots[atom], shades[atom]) for atom in held])
+        groups[int(unit_colour[unit]), order].append(held)
     return [group for group in groups.values() if len(group) > 1]
 
 
-def _slot_order(own: list[int], atoms: _Atoms, slots: Ids, slot_colour: Ids) -> tuple[object, ...]:
-    """How a unit's slots follow one another on each axis: only units that agree in this can be exchanged."""
+def _slot_order(own: list[tuple[int, int, int]]) -> tuple[object, ...]:
+    """How a unit's slots follow one another on each axis: only units that agree in this can be exchanged.
+
+    Args:
+        own: Place, slot and colour of the slot, for each atom of the unit in order.
+    """
     if len(own) == 1:
         return ()
-    first_atom: dict[int, int] = {}
-    for atom in own:
-        first_atom.setdefault(int(slots[atoms.ids[atom]]), atom)
-    ranked = sorted(first_atom, key=lambda slot: (int(slot_colour[slot]), first_atom[slot]))
-    rank = {slot: index for index, slot in enumerate(ranked)}
-    return tuple((int(atoms.place[atom]), rank[int(slots[atoms.ids[atom]])]) for atom in own)
+    first = {slot: (colour, atom) for atom, (_, slot, colour) in reversed(list(enumerate(own)))}
+    rank = {slot: index for index, slot in enumerate(sorted(first, key=first.__getitem__))}
+    return tuple((place, rank[slot]) for place, slot, _ in own)
 
 
 def _consumed(registry: Registry, atoms: _Atoms, members: Sequence[list[list[int]]]) -> NDArray[np.bool_]:
