@@ -107,11 +107,29 @@ def test_the_order_of_the_models_does_not_matter(name):
     assert all(bool(tensor.isfinite().all()) for tensor in outputs(model, inputs))
 
 
+@pytest.mark.parametrize("name", ["mlp_tanh", "lstm"])
+@pytest.mark.parametrize("method", ["ot", "wb", "gwb"])
+def test_entropic_couplings_approach_the_exact_ones(name, method):
+    _, layout, _ = sample(named(name))
+    states = states_of(name, 2)
+    exact, sharp, blurred = (
+        transfuse.fuse_states(states, layout, method=method, epsilon=epsilon).couplings[1]
+        for epsilon in (None, 0.03, 3.0)
+    )
+    first = layout.spaces[0].name
+    for coupling in (sharp[first], blurred[first]):
+        torch.testing.assert_close(coupling.sum(1), torch.ones_like(coupling[:, 0]))
+        torch.testing.assert_close(coupling.sum(0), torch.ones_like(coupling[0]), rtol=1e-3, atol=1e-3)
+    shares = [float((coupling[first] * exact[first]).sum()) / len(exact[first]) for coupling in (blurred, sharp)]
+    assert shares[0] < shares[1]
+    assert method == "gwb" or shares[1] > 0.6
+
+
 def test_several_models_agree_more_after_fusing_than_before():
     _, layout, _ = sample(named("mlp_tanh"))
     states = states_of("mlp_tanh", 5)
     plain = transfuse.fuse_states(states, layout, method="vanilla").history[-1].objective
-    for method in ("ot", "wb", "rebasin", "auto"):
+    for method in ("ot", "wb", "fedma", "c2m3", "rebasin", "auto"):
         assert transfuse.fuse_states(states, layout, method=method).history[-1].objective < plain
 
 
@@ -247,6 +265,7 @@ BAD = {
         r"2\.weight axis 0",
     ),
     "unknown method": (lambda: transfuse.fuse([mlp(3, 4, 2)], X, method="magic"), InputError, "vanilla"),
+    "unknown option": (lambda: transfuse.fuse([mlp(3, 4, 2)], X, method="wb", alpha=3), InputError, "updates, epsilon"),
     "too many weights": (lambda: transfuse.fuse([mlp(3, 4, 2)], X, weights=[1, 2]), InputError, "2 weights for 1"),
     "negative weights": (lambda: transfuse.fuse([mlp(3, 4, 2)] * 2, X, weights=[2, -1]), InputError, "non-negative"),
     "zero weights": (lambda: transfuse.fuse([mlp(3, 4, 2)] * 2, X, weights=[0, 0]), InputError, "not all zero"),

@@ -94,7 +94,7 @@ class Fusion:
 def fuse(  # noqa: PLR0913
     models: Sequence[nn.Module], example_inputs: Any = None, *, method: str = "auto",
     weights: Sequence[float] | None = None, target: nn.Module | Mapping[str, int] | None = None,
-    layout: Layout | None = None, seed: int = 0,
+    layout: Layout | None = None, seed: int = 0, **options: Any,
 ) -> Fusion:  # fmt: skip
     """Fuse trained networks of one architecture, of equal or different widths, into one.
 
@@ -108,6 +108,7 @@ def fuse(  # noqa: PLR0913
             model are rebuilt then); default: the widths of the first model.
         layout: A layout, instead of tracing the first model.
         seed: For the order of sweeps and for restarts.
+        **options: Options of the method; `transfuse.METHODS[method].options` lists them.
 
     Raises:
         InputError: models, weights or method cannot be used as given.
@@ -133,7 +134,13 @@ def fuse(  # noqa: PLR0913
         layout = trace(models[0], example_inputs)
     widths = layout.widths(target.state_dict()) if isinstance(target, nn.Module) else target
     states = fuse_states(
-        [model.state_dict() for model in models], layout, method=method, weights=weights, widths=widths, seed=seed
+        [model.state_dict() for model in models],
+        layout,
+        method=method,
+        weights=weights,
+        widths=widths,
+        seed=seed,
+        **options,
     )
     into = target if isinstance(target, nn.Module) else models[0]
     fused = with_state(into, states.state)
@@ -162,11 +169,15 @@ def align(
 
 def fuse_states(
     states: Sequence[State], layout: Layout, *, method: str = "auto", weights: Sequence[float] | None = None,
-    widths: Mapping[str, int] | None = None, seed: int = 0,
+    widths: Mapping[str, int] | None = None, seed: int = 0, **options: Any,
 ) -> FusedStates:  # fmt: skip
     """Fuse states on a layout; see `fuse`. Widths are those of the result, by space."""
     if method not in METHODS:
         raise InputError(f"no method is called {method!r}; the methods: {', '.join(METHODS)}")
+    known = METHODS[method].options
+    if unknown := sorted(set(options) - set(known)):
+        listed = ", ".join(known) or "none"
+        raise InputError(f"method {method} has no option {', '.join(unknown)}; its options: {listed}")
     if not states:
         raise InputError("no states to fuse; give one or more")
     layout.check(*states)
@@ -177,10 +188,10 @@ def fuse_states(
     if METHODS[method].balance:
         safe = [balanced(state, layout) for state in safe]
     problem = Problem(safe, layout, shares, wanted)
-    couplings, history = METHODS[method].couple(problem, np.random.default_rng(seed))
+    couplings, history = METHODS[method].couple(problem, np.random.default_rng(seed), **options)
     carried = [problem.carried_state(model, each) for model, each in enumerate(couplings)]
     fused = {**carried[0], **problem.barycenter(carried)}
-    converged = history[-1].changed == 0 or method not in ("auto", "rebasin")
+    converged = history[-1].changed == 0 or method not in ("auto", "rebasin", "c2m3")
     status = "converged" if converged else f"stopped after {len(history)} sweeps, of which the last changed couplings"
     return FusedStates(
         _like(fused, states[0]),

@@ -139,8 +139,8 @@ class Problem:
             name = pair.target.tensor
             if tensors is not None and name not in tensors:
                 continue
-            own = _units(self.carried(model, name, couplings, but=pair), pair.models[model])
-            other = _units(target[name], pair.target)
+            own = units_of(self.carried(model, name, couplings, but=pair), pair.models[model])
+            other = units_of(target[name], pair.target)
             scale = shape[1] / shape[0] if pair.target.side == "consumes" else 1.0
             for slots, total in ((pair.target.odd, odd), (~pair.target.odd, even)):
                 if slots.any():
@@ -158,7 +158,7 @@ class Problem:
         )
 
 
-def _units(tensor: Tensor, block: Block) -> Tensor:
+def units_of(tensor: Tensor, block: Block) -> Tensor:
     """A tensor as [units, slots, rest] of a block."""
     places = torch.from_numpy(block.positions).to(tensor.device)
     picked = tensor.movedim(block.axis, 0)[places]

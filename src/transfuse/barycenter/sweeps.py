@@ -10,16 +10,16 @@ Both start from the identity. The joint sweep never raises the objective.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from ..transport import ascend
+from ..transport import ascend, entropic
 from .coupling import Coupling
-from .problem import Couplings, Problem, State
+from .problem import Couplings, Pair, Problem, State
 
 
 @dataclass(frozen=True)
@@ -31,32 +31,49 @@ class Step:
 
 
 def couple(  # noqa: PLR0913
-    problem: Problem, space: str, model: int, target: State, couplings: Couplings, *, signs: bool,
-    tensors: Sequence[str] | None = None,
+    problem: Problem, space: str, model: int, target: State, couplings: Couplings, *, signs: bool = False,
+    tensors: Sequence[str] | None = None, epsilon: float | None = None,
 ) -> Coupling:  # fmt: skip
     """The best coupling of one space and one model to a target, the other couplings being as they are.
 
-    Never worse than the present one: exact where the agreement is linear, a monotone ascent where it is quadratic.
+    Exact where the agreement is linear; a monotone ascent where it is quadratic. With an epsilon, entropic: Sinkhorn at
+    the scores, repeated at the scores of the coupling found where the agreement is quadratic (Peyre et al. 2016).
     """
     allowed = signs and problem.layout[space].signs
     touched = sorted({pair.target.tensor for pair in problem.blocks_of[space]} & set(tensors or problem.blocks))
 
-    def with_coupling(coupling: Coupling) -> dict[str, Coupling]:
-        return {**couplings, space: coupling}
+    def scores(coupling: Coupling) -> tuple[Tensor, Tensor]:
+        return problem.scores(space, model, target, {**couplings, space: coupling}, tensors=touched)
 
-    odd, even = problem.scores(space, model, target, couplings, tensors=touched)
+    if epsilon is not None:
+        return _entropic(scores, couplings[space], epsilon, repeats=20 if problem.is_quadratic(space) else 1)
     if not problem.is_quadratic(space):
+        odd, even = scores(couplings[space])
         return Coupling.best(odd, even, signs=allowed)
     best, _ = ascend(
         couplings[space],
-        gradient=lambda soft: torch.stack(
-            problem.scores(space, model, target, with_coupling(Coupling(soft=soft)), tensors=touched)
-        ),
-        value=lambda soft: problem.agreement(model, target, with_coupling(Coupling(soft=soft)), touched),
-        vertex=lambda scores: Coupling.best(scores[0], scores[1], signs=allowed),
+        gradient=lambda soft: torch.stack(scores(Coupling(soft=soft))),
+        value=lambda soft: problem.agreement(model, target, {**couplings, space: Coupling(soft=soft)}, touched),
+        vertex=lambda at: Coupling.best(at[0], at[1], signs=allowed),
         matrix=lambda coupling: coupling.matrices,
     )
     return best
+
+
+def _entropic(
+    scores: Callable[[Coupling], tuple[Tensor, Tensor]], start: Coupling, epsilon: float, *, repeats: int
+) -> Coupling:
+    """Sinkhorn at the scores of the present coupling, again and again until it stays."""
+    coupling = start
+    for _ in range(repeats):
+        odd, even = scores(coupling)
+        matrix = entropic(odd + even, epsilon).coupling
+        found = Coupling(soft=torch.stack([matrix, matrix]))
+        settled = torch.allclose(found.matrices, coupling.matrices, atol=1e-4)
+        coupling = found
+        if settled:
+            break
+    return coupling
 
 
 def jointly(
@@ -143,7 +160,7 @@ class _Placed:
 
 
 def layer_by_layer(
-    problem: Problem, *, quadratic: bool, updates: int, signs: bool = False
+    problem: Problem, *, quadratic: bool, updates: int, signs: bool = False, epsilon: float | None = None
 ) -> tuple[list[dict[str, Coupling]], list[Step]]:
     """Spaces in the order of the layers, each coupled by its incoming tensors whose other spaces are coupled already.
 
@@ -153,17 +170,19 @@ def layer_by_layer(
         updates: How often the layer of the target is updated to the barycenter and coupled again; 0 couples once, to
             the first model (OT fusion).
         signs: Units may be negated where their space allows.
+        epsilon: Entropic couplings, with this regularisation relative to the spread of the scores; default: exact.
     """
     count = len(problem.states)
     couplings = [problem.start(model) for model in range(count)]
     done: set[str] = set()
     history: list[Step] = []
     while len(done) < len(problem.layout.spaces):
-        space, tensors = _next(problem, done, quadratic=quadratic)
+        space, pairs = next_space(problem, done, quadratic=quadratic)
+        tensors = sorted({pair.target.tensor for pair in pairs})
         target: State = {name: problem.carried(0, name, couplings[0]) for name in tensors}
         for _ in range(updates + 1):
             found = [
-                couple(problem, space, model, target, couplings[model], signs=signs, tensors=tensors)
+                couple(problem, space, model, target, couplings[model], signs=signs, tensors=tensors, epsilon=epsilon)
                 if tensors
                 else couplings[model][space]
                 for model in range(count)
@@ -181,21 +200,20 @@ def layer_by_layer(
     return couplings, history
 
 
-def _next(problem: Problem, done: set[str], *, quadratic: bool) -> tuple[str, list[str]]:
-    """The first space that has incoming tensors to go by, with these; if none has, the first one left."""
+def next_space(problem: Problem, done: Collection[str], *, quadratic: bool = False) -> tuple[str, list[Pair]]:
+    """The first space that has incoming tensors to go by, with their blocks; if none has, the first one left.
+
+    Incoming are tensors that produce the units from units of spaces that are done (if `quadratic`, also from
+    themselves).
+    """
     left = [space.name for space in problem.layout.spaces if space.name not in done]
     for space in left:
-        if tensors := _incoming(problem, space, done, quadratic=quadratic):
-            return space, tensors
+        known = {*done, space} if quadratic else set(done)
+        if pairs := [pair for pair in problem.blocks_of[space] if _is_incoming(problem, pair, known)]:
+            return space, pairs
     return left[0], []
 
 
-def _incoming(problem: Problem, space: str, done: set[str], *, quadratic: bool) -> list[str]:
-    """Tensors that produce the units of a space from units that are coupled already."""
-    known = done | ({space} if quadratic else set())
-    chosen = []
-    for pair in problem.blocks_of[space]:
-        others = {other.target.space for other in problem.blocks[pair.target.tensor] if other is not pair}
-        if pair.target.side == "produces" and others <= known:
-            chosen.append(pair.target.tensor)
-    return sorted(set(chosen))
+def _is_incoming(problem: Problem, pair: Pair, known: Collection[str]) -> bool:
+    others = {other.target.space for other in problem.blocks[pair.target.tensor] if other is not pair}
+    return pair.target.side == "produces" and others <= set(known)
