@@ -15,6 +15,7 @@ from transfuse import InputError, LayoutError
 from transfuse.layout import random_actions
 from transfuse.tracing.recording import tensors_in
 from zoo import ZOO, call, named
+from zoo_problems import states_of
 
 ROWS = {row.name: pytest.param(row, id=row.name, marks=pytest.mark.xdist_group(row.name)) for row in ZOO}
 
@@ -75,14 +76,6 @@ def test_all_the_weight_on_one_model_returns_it(name, method):
     for weights, chosen in (([1, 0], model), ([0, 2], other)):
         fusion = transfuse.fuse([model, other], layout=layout, weights=weights, method=method)
         assert_same_function(chosen, fusion.model, inputs)
-
-
-def states_of(name, count):
-    states = []
-    for seed in range(count):
-        torch.manual_seed(seed)
-        states.append(named(name).build().double().state_dict())
-    return states
 
 
 @pytest.mark.parametrize("name", ["mlp", "lenet", "vgg"])

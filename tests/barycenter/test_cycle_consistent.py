@@ -14,29 +14,10 @@ from transfuse import InputError
 from transfuse.barycenter import Coupling, Problem
 from transfuse.barycenter.cycle_consistent import _between, _towards, agreement, cycle_consistent, longest_climb
 from transfuse.layout import random_actions
-from zoo import named
+from zoo_problems import layout_of, problem_of, states_of
 
 NAMES = ("mlp", "lenet", "lstm", "resnet_identity", "multihead_attention")
 by_name = pytest.mark.parametrize("name", NAMES)
-
-
-@functools.cache
-def states_of(name, count):
-    states = []
-    for seed in range(count):
-        torch.manual_seed(seed)
-        states.append({key: value.double() for key, value in named(name).build().state_dict().items()})
-    return tuple(states)
-
-
-@functools.cache
-def layout_of(name):
-    return transfuse.trace(named(name).build(), named(name).inputs(), proof=False)
-
-
-def problem_of(name, states):
-    layout = layout_of(name)
-    return Problem(states, layout, [1 / len(states)] * len(states), layout.units)
 
 
 @functools.cache

@@ -1,6 +1,5 @@
 """One-shot FedMA: the cost against its slow twin, planted permutations, and what cannot matter."""
 
-import functools
 import math
 from itertools import pairwise
 
@@ -15,28 +14,9 @@ from transfuse import InputError
 from transfuse.barycenter import Problem, layer_by_layer
 from transfuse.barycenter.matched_averaging import assignment_scores, match, matched_averaging
 from transfuse.layout import random_actions
-from zoo import named
+from zoo_problems import layout_of, problem_of, states_of
 
 NAMES = ("mlp", "lenet", "lstm")
-
-
-@functools.cache
-def states_of(name, count):
-    states = []
-    for seed in range(count):
-        torch.manual_seed(seed)
-        states.append({key: value.double() for key, value in named(name).build().state_dict().items()})
-    return tuple(states)
-
-
-@functools.cache
-def layout_of(name):
-    return transfuse.trace(named(name).build(), named(name).inputs(), proof=False)
-
-
-def problem_of(name, states):
-    layout = layout_of(name)
-    return Problem(states, layout, [1 / len(states)] * len(states), layout.units)
 
 
 def slow_scores(total, units, popularity, models, sigma, sigma0):

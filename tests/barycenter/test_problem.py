@@ -6,22 +6,15 @@ import numpy as np
 import pytest
 import torch
 
-import transfuse
-from transfuse.barycenter import Coupling, Problem
-from zoo import named
+from transfuse.barycenter import Coupling
+from zoo_problems import problem_of, states_of
 
 NAMES = ("mlp_tanh", "lenet", "resnet_identity", "lstm", "gru", "multihead_attention", "tied_autoencoder")
 
 
 @functools.cache
-def problem(name, count=3):
-    models = []
-    for seed in range(count):
-        torch.manual_seed(seed)
-        models.append(named(name).build().double())
-    layout = transfuse.trace(models[0].float(), named(name).inputs())
-    states = [{k: v.detach().double() for k, v in model.state_dict().items()} for model in models]
-    return Problem(states, layout, [1 / count] * count, layout.units)
+def problem(name):
+    return problem_of(name, states_of(name, 3))
 
 
 def random_couplings(problem, seed, *, soft):
