@@ -146,7 +146,7 @@ def test_an_input_fixes_the_units_it_meets_and_no_others():
     assert alike(colours(t, ids(weight, 0)))
     assert ids(result, 0) == ids(weight, 0)
     reasons = {d.reason for d in t.registry.distinctions if set(ids(weight, 1)) <= {*d.ids.tolist()}}
-    assert reasons == {"its positions are told apart, a sum"}
+    assert reasons == {"its positions meet different inputs or constants, a sum"}
 
 
 # --- Contracting --------------------------------------------------------------------------------------------------

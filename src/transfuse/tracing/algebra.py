@@ -306,7 +306,7 @@ class Algebra:
             if shown and not value.weight:
                 self.registry.show(ids)
             if related:
-                why = f"its positions are told apart, {self.where}"
+                why = f"its positions meet different inputs or constants, {self.where}"
                 self.registry.distinctions.append(Distinction(unique, given, why))
         return self._settled(value, value.tags)
 
@@ -316,7 +316,7 @@ class Algebra:
         if not gone:
             return value
         for ids in gone:
-            self.registry.pin(ids, f"its positions are told apart, {self.where}")
+            self.registry.pin(ids, f"its positions meet different inputs or constants, {self.where}")
         kept = tuple(ids for ids in value.units if all(ids is not other for other in gone))
         return replace(value, units=kept, tags=tidy([*value.tags, *gone]))
 

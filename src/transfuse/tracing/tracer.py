@@ -63,7 +63,7 @@ def trace(
           2.weight: [2, < 0.out]
           2.bias:   [2]
         fixed:
-          0.weight: {1: 'its positions are told apart, aten.linear.default'}
+          0.weight: {1: 'its positions meet different inputs or constants, aten.linear.default'}
           2.weight: {0: is returned by the model}
           2.bias:   {0: is returned by the model}
     """
