@@ -34,13 +34,11 @@ class Reading:
     Args:
         registry: Relations between the ids of units.
         ids: For each tensor of the state and each of its axes longer than 1, the ids on it.
-        unknown: Operations without a rule, with where they are called.
         used: Names of the tensors that the network reads.
     """
 
     registry: Registry
     ids: dict[str, dict[int, Tensor]] = field(default_factory=dict)
-    unknown: dict[str, str] = field(default_factory=dict)
     used: set[str] = field(default_factory=set)
 
 
@@ -137,7 +135,6 @@ class _Reader:
     def _without_rule(self, node: fx.Node, name: str, leaves: Sequence[Any], why: str) -> Any:
         if self.unknown == "raise":
             raise TraceError(f"{name} {why}, {_where(node)}; pass a rule for it, or unknown='fix'")
-        self.reading.unknown.setdefault(name, _where(node))
         tensors = [leaf for leaf in leaves if isinstance(leaf, Labels | Tensor)]
         results = [self.algebra.opaque(shape, tensors, f"{name} {why}") for shape in _shapes(node)]
         return results[0] if isinstance(node.meta.get("val"), Tensor) else results

@@ -68,16 +68,12 @@ class Recording:
         attributes: Constant tensors that the graph reads by name.
         state: Placeholder name -> name of the tensor in the state.
         constants: Placeholder name -> constant value.
-        recorder: Which recorder made it.
-        refusal: Why `torch.export` refused, where it did.
     """
 
     graph: fx.Graph
     attributes: Mapping[str, Tensor]
     state: Mapping[str, str]
     constants: Mapping[str, Any]
-    recorder: Recorder
-    refusal: str = ""
 
 
 def model_state(model: nn.Module) -> dict[str, Tensor]:
@@ -255,7 +251,7 @@ def record(
                 raise TraceError(f"torch.export refuses this model: {_first_line(error)}") from error
             refusal = _first_line(error)
     try:
-        return _recorded(model, state, inputs, refusal)
+        return _recorded(model, state, inputs)
     except Exception as error:
         raise TraceError(
             f"{type(model).__name__} can neither be exported ({refusal or 'not tried'}) nor recorded eagerly "
@@ -289,10 +285,10 @@ def _exported(model: nn.Module, state: Mapping[str, Tensor], inputs: Arguments) 
             names[spec.arg.name] = canonical[spec.target]
         elif spec.kind is not InputKind.USER_INPUT:
             constants[spec.arg.name] = program.constants[spec.target]
-    return Recording(graph, _attributes(program.graph_module), names, constants, "export")
+    return Recording(graph, _attributes(program.graph_module), names, constants)
 
 
-def _recorded(model: nn.Module, state: Mapping[str, Tensor], inputs: Arguments, refusal: str) -> Recording:
+def _recorded(model: nn.Module, state: Mapping[str, Tensor], inputs: Arguments) -> Recording:
     leaves, spec = pytree.tree_flatten((inputs.args, dict(inputs.kwargs)))
     where = [index for index, leaf in enumerate(leaves) if isinstance(leaf, Tensor)]
     canonical = canonical_names(state)
@@ -319,7 +315,7 @@ def _recorded(model: nn.Module, state: Mapping[str, Tensor], inputs: Arguments, 
     )(own, [leaves[index] for index in where])
     placeholders = [node.name for node in traced.graph.nodes if node.op == "placeholder"]
     names = dict(zip(placeholders, own, strict=False))
-    return Recording(traced.graph, _attributes(traced), names, {}, "eager", refusal)
+    return Recording(traced.graph, _attributes(traced), names, {})
 
 
 def _attributes(module: fx.GraphModule) -> dict[str, Tensor]:

@@ -11,7 +11,7 @@ from torch.utils import _pytree as pytree
 
 from ..algebra import Algebra
 from ..labels import Labels
-from .table import RULES, Call, axes_of, positive, rule
+from .table import RULES, Call, positive, rule
 
 MOVES = (
     "_reshape_alias _unsafe_view as_strided broadcast_to cat channel_shuffle chunk concat concatenate "
@@ -192,6 +192,3 @@ def broadcast(t: Algebra, call: Call) -> Sequence[Labels]:
     if not isinstance(data, list | tuple):
         return t.move(call.function, data)
     return t.move(lambda *arrays: call.function(**{name: list(arrays), **dict(others)}), *data)
-
-
-__all__ = ["MOVES", "axes_of", "by_position"]

@@ -83,15 +83,9 @@ def softmax(t: Algebra, value: Value, axis: int) -> Labels:
     return t.join(grown, t.reduce(grown, [axis], keepdim=True), kind="other")
 
 
-@rule("softmax", "log_softmax", "_softmax", "_log_softmax", "special_softmax")
+@rule("softmax", "log_softmax", "_softmax", "_log_softmax", "special_softmax", "softmin")
 def softmax_rule(t: Algebra, call: Call) -> Labels:
-    """Softmax and its logarithm."""
-    return softmax(t, call["self"], call["dim"])
-
-
-@rule("softmin")
-def softmin(t: Algebra, call: Call) -> Labels:
-    """Softmax of the negative."""
+    """Softmax, its logarithm, and softmax of the negative."""
     return softmax(t, call["self"], call["dim"])
 
 
