@@ -16,13 +16,16 @@ TOP = "transfuse"
 # From the ground up. Rooms on one floor do not see each other.
 FLOORS = (
     ("errors",),
-    ("layout",),
+    ("layout", "networks"),
     ("transport",),
     ("barycenter",),
     ("tracing", "methods", "landscape", "rebuilding"),
     ("api", "recalibrate"),
     ("checkpoints", "plots"),
-    ("cli", "report", "flower"),
+    ("report", "flower"),
+    ("demo",),
+    ("cli",),
+    ("__main__", "public"),
     (TOP,),  # the package's own __init__ may import all
 )
 FLOOR_OF = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}

@@ -1,0 +1,36 @@
+"""The package: public names come when asked for, and torch with them, not before."""
+
+import subprocess
+import sys
+
+import pytest
+
+import transfuse
+
+SCRIPTS = {
+    "importing alone does not import torch": "import sys, transfuse; assert 'torch' not in sys.modules",
+    "a public name is found": "import transfuse; assert transfuse.fuse is transfuse.fuse; transfuse.layout.Layout",
+    "a room does not hide a public name": (
+        "import transfuse.public as public, types, sys\n"
+        "import transfuse\n"
+        "sys.modules['transfuse.trace'] = room = types.ModuleType('transfuse.trace')\n"
+        "transfuse.trace = room\n"
+        "assert callable(transfuse.trace)"
+    ),
+    "rooms are found": "from transfuse import layout, tracing\nimport transfuse.api\nassert transfuse.api.fuse",
+}
+
+
+@pytest.mark.parametrize("script", SCRIPTS.values(), ids=SCRIPTS)
+def test_a_fresh_interpreter(script: str):
+    subprocess.run([sys.executable, "-c", script], check=True)
+
+
+def test_all_public_names_are_there():
+    assert set(transfuse.__all__) <= set(dir(transfuse))
+    assert all(getattr(transfuse, name) is not None for name in transfuse.__all__)
+
+
+def test_other_names_are_not():
+    with pytest.raises(AttributeError, match="no attribute 'fusee'"):
+        _ = transfuse.fusee
