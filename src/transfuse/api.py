@@ -5,8 +5,9 @@ The models are never modified. Everything that cannot work is refused before wor
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -37,6 +38,9 @@ class FusedStates:
         method: The method that was used.
         weights: Proportions of the models, summing to 1.
         layout: Which axes move together.
+        seed: Of the order of sweeps and of restarts.
+        options: Options of the method that were given.
+        seconds: How long it took.
     """
 
     state: dict[str, Tensor]
@@ -47,6 +51,9 @@ class FusedStates:
     method: str
     weights: tuple[float, ...]
     layout: Layout
+    seed: int = 0
+    options: Mapping[str, Any] = field(default_factory=dict)
+    seconds: float = 0.0
 
     def __str__(self) -> str:
         """A summary of a few lines."""
@@ -60,11 +67,15 @@ class FusedStates:
 
 @dataclass(frozen=True, eq=False)
 class Fusion:
-    """Fused modules: `model`, and every input as a module in the common order, beside what fusing states gives."""
+    """Fused modules: `model`, and every input as a module in the common order, beside what fusing states gives.
+
+    `parents` are the models that were fused: themselves, not copies.
+    """
 
     model: nn.Module
     aligned: tuple[nn.Module, ...]
     states: FusedStates
+    parents: tuple[nn.Module, ...] = ()
 
     @property
     def couplings(self) -> tuple[dict[str, Tensor], ...]:
@@ -146,7 +157,7 @@ def fuse(  # noqa: PLR0913
     fused = with_state(into, states.state)
     if isinstance(target, Mapping) and example_inputs is not None:
         _check_rebuilt(fused, example_inputs)
-    return Fusion(fused, tuple(with_state(into, state) for state in states.aligned), states)
+    return Fusion(fused, tuple(with_state(into, state) for state in states.aligned), states, tuple(models))
 
 
 def _check_rebuilt(model: nn.Module, example_inputs: Any) -> None:
@@ -172,6 +183,7 @@ def fuse_states(
     widths: Mapping[str, int] | None = None, seed: int = 0, **options: Any,
 ) -> FusedStates:  # fmt: skip
     """Fuse states on a layout; see `fuse`. Widths are those of the result, by space."""
+    started = time.perf_counter()
     if method not in METHODS:
         raise InputError(f"no method is called {method!r}; the methods: {', '.join(METHODS)}")
     known = METHODS[method].options
@@ -197,7 +209,7 @@ def fuse_states(
         _like(fused, states[0]),
         tuple(_like(state, own) for state, own in zip(carried, states, strict=True)),
         tuple({name: coupling.matrices[0] for name, coupling in each.items()} for each in couplings),
-        tuple(history), status, method, tuple(shares), layout,
+        tuple(history), status, method, tuple(shares), layout, seed, options, time.perf_counter() - started,
     )  # fmt: skip
 
 
