@@ -15,7 +15,7 @@ TOP = "transfuse"
 
 # From the ground up. Rooms on one floor do not see each other.
 FLOORS = (
-    ("errors",),
+    ("errors", "files", "progress"),
     ("layout", "networks"),
     ("transport",),
     ("barycenter",),

@@ -1,0 +1,105 @@
+"""Files and folders that are written whole or not at all.
+
+In: a path, bytes. Out: the file. A reader, or a kill at any moment, meets the old content or the new, never a part:
+bytes go to a temporary neighbour, are synced to the disk, and the neighbour is renamed. Not here: formats.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import secrets
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+PART = ".part"
+_EXCHANGE = 2  # RENAME_EXCHANGE of renameat2(2)
+_HERE = -100  # AT_FDCWD
+
+
+def write_whole(path: str | os.PathLike[str], content: bytes) -> Path:
+    """Write a file, whole or not at all."""
+    with whole_file(path) as temporary:
+        temporary.write_bytes(content)
+    return Path(path)
+
+
+@contextmanager
+def whole_file(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """A temporary path to write to; it takes the place of `path` at the end, or is removed after an error."""
+    path = Path(path)
+    temporary = _neighbour(path)
+    try:
+        yield temporary
+        _sync(temporary)
+        temporary.replace(path)
+        _sync(path.parent)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+@contextmanager
+def whole_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """The same for a folder: an existing one is exchanged in one step where the system can (Linux)."""
+    path = Path(path)
+    temporary = _neighbour(path)
+    temporary.mkdir()
+    try:
+        yield temporary
+        for each in [*sorted(temporary.rglob("*")), temporary]:
+            _sync(each)
+        _exchange(temporary, path)
+        _sync(path.parent)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _neighbour(path: Path) -> Path:
+    """A new name in the same folder. What killed processes left behind there for this path is removed."""
+    for left in path.parent.glob(f".{path.name}.*{PART}"):
+        owner = left.name.removesuffix(PART).rpartition(".")[0].rpartition(".")[2]
+        if owner.isdecimal() and not _is_running(int(owner)):
+            shutil.rmtree(left, ignore_errors=True) if left.is_dir() else left.unlink(missing_ok=True)
+    return path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}{PART}")
+
+
+def _is_running(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return True
+
+
+def _exchange(temporary: Path, path: Path) -> None:
+    """Put a folder in the place of another, which is at `temporary` then."""
+    if not path.exists():
+        temporary.rename(path)
+        return
+    try:
+        rename = ctypes.CDLL(None, use_errno=True).renameat2
+        done = rename(_HERE, os.fsencode(temporary), _HERE, os.fsencode(path), _EXCHANGE) == 0
+    except (AttributeError, OSError, TypeError):
+        done = False
+    if not done:  # no such call on this system: two steps, between which neither is there
+        aside = _neighbour(path)
+        path.rename(aside)
+        temporary.rename(path)
+        aside.rename(temporary)
+
+
+def _sync(path: Path) -> None:
+    """Bring a file or folder to the disk; a file system that cannot sync folders is no error."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    except OSError:
+        if not path.is_dir():
+            raise
+    finally:
+        os.close(handle)
