@@ -26,7 +26,7 @@ def test_permissions_are_those_of_any_new_file(tmp_path):
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
 def test_after_an_error_the_old_file_is_there_and_nothing_else(tmp_path, error):
     write_whole(tmp_path / "a", b"old")
-    with pytest.raises(error), whole_file(tmp_path / "a") as temporary:
+    with pytest.raises(error), whole_file(tmp_path / "a") as temporary:  # noqa: PT012
         temporary.write_bytes(b"half")
         raise error
     assert (tmp_path / "a").read_bytes() == b"old"
@@ -52,7 +52,7 @@ def test_without_an_exchange_a_folder_is_replaced_in_two_steps(tmp_path, monkeyp
 
 def test_after_an_error_the_old_folder_is_there_and_nothing_else(tmp_path):
     (tmp_path / "a").mkdir()
-    with pytest.raises(ValueError, match="stop"), whole_folder(tmp_path / "a") as temporary:
+    with pytest.raises(ValueError, match="stop"), whole_folder(tmp_path / "a") as temporary:  # noqa: PT012
         (temporary / "new").touch()
         raise ValueError("stop")
     assert names(tmp_path) == ["a"]

@@ -1,0 +1,180 @@
+"""The paper's networks, by name: `NETWORKS["vgg11"].build()`.
+
+As in the paper and in OT fusion, linear and recurrent layers have no biases by default; widths, inputs and classes are
+arguments. Names of tensors are part of the interface: checkpoints depend on them.
+
+In: sizes. Out: modules with random weights (seed them with `torch.manual_seed`). Not here: training, data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import pairwise
+
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+
+class MLP(nn.Module):
+    """Fully connected, with ReLU: scores [batch, classes] of inputs [batch, ...], which are flattened."""
+
+    def __init__(
+        self, hidden: tuple[int, ...] = (400, 200, 100), inputs: int = 784, classes: int = 10, *, bias: bool = False
+    ) -> None:
+        super().__init__()
+        sizes = (inputs, *hidden, classes)
+        self.layers = nn.ModuleList(nn.Linear(a, b, bias=bias) for a, b in pairwise(sizes))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Scores of a batch."""
+        x = x.flatten(1)
+        for layer in list(self.layers)[:-1]:
+            x = F.relu(layer(x))
+        scores: Tensor = self.layers[-1](x)
+        return scores
+
+
+class Recurrent(nn.Module):
+    """A recurrent layer that reads a sequence [batch, steps, inputs], and a linear one on its last state."""
+
+    def __init__(
+        self,
+        cell: type[nn.RNN] | type[nn.LSTM],
+        hidden: int = 256,
+        inputs: int = 28,
+        classes: int = 10,
+        *,
+        layers: int = 1,
+        bias: bool = False,
+    ) -> None:
+        super().__init__()
+        self.cell = cell(inputs, hidden, num_layers=layers, bias=bias, batch_first=True)
+        self.read = nn.Linear(hidden, classes, bias=bias)
+
+    def forward(self, sequence: Tensor) -> Tensor:
+        """Scores of a batch."""
+        scores: Tensor = self.read(self.cell(sequence)[0][:, -1])
+        return scores
+
+
+class Residual(nn.Module):
+    """Two 3x3 convolutions around a skip connection, which is a 1x1 convolution where the shape changes."""
+
+    def __init__(self, inputs: int, outputs: int, stride: int, *, norm: bool) -> None:
+        super().__init__()
+        self.conv1, self.norm1 = _convolution(inputs, outputs, 3, stride, norm=norm)
+        self.conv2, self.norm2 = _convolution(outputs, outputs, 3, 1, norm=norm)
+        changes = stride != 1 or inputs != outputs
+        self.skip = nn.Sequential(*_convolution(inputs, outputs, 1, stride, norm=norm)) if changes else nn.Identity()
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Images [batch, outputs, height / stride, width / stride]."""
+        inner = self.norm2(self.conv2(F.relu(self.norm1(self.conv1(x)))))
+        return F.relu(inner + self.skip(x))
+
+
+class ResNet18(nn.Module):
+    """For small images (CIFAR): a 3x3 stem without pooling, four stages of two residual blocks, a linear layer."""
+
+    def __init__(self, width: int = 64, channels: int = 3, classes: int = 10, *, norm: bool = True) -> None:
+        super().__init__()
+        self.conv, self.norm = _convolution(channels, width, 3, 1, norm=norm)
+        stages = []
+        for stage in range(4):
+            outputs, inputs = width * 2**stage, width * 2 ** max(stage - 1, 0)
+            first = Residual(inputs, outputs, 1 if stage == 0 else 2, norm=norm)
+            stages.append(nn.Sequential(first, Residual(outputs, outputs, 1, norm=norm)))
+        self.stages = nn.Sequential(*stages)
+        self.classify = nn.Linear(8 * width, classes, bias=norm)
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Scores [batch, classes] of images [batch, channels, height, width]."""
+        x = self.stages(F.relu(self.norm(self.conv(images))))
+        scores: Tensor = self.classify(x.mean((2, 3)))
+        return scores
+
+
+def _convolution(inputs: int, outputs: int, size: int, stride: int, *, norm: bool) -> tuple[nn.Module, nn.Module]:
+    """A convolution without bias, and its batch norm (or nothing)."""
+    convolution = nn.Conv2d(inputs, outputs, size, stride, padding=size // 2, bias=False)
+    return convolution, nn.BatchNorm2d(outputs) if norm else nn.Identity()
+
+
+def vgg11(
+    width: int = 64, channels: int = 3, classes: int = 10, *, norm: bool = False, bias: bool = False
+) -> nn.Sequential:
+    """VGG11 for 32 x 32 images: eight 3x3 convolutions with ReLU, five times max pooling, one linear layer."""
+    layers: list[nn.Module] = []
+    inputs = channels
+    for factor in (1, "M", 2, "M", 4, 4, "M", 8, 8, "M", 8, 8, "M"):
+        if isinstance(factor, str):
+            layers.append(nn.MaxPool2d(2))
+            continue
+        layers.append(nn.Conv2d(inputs, factor * width, 3, padding=1, bias=bias))
+        layers += [nn.BatchNorm2d(factor * width)] if norm else []
+        layers.append(nn.ReLU())
+        inputs = factor * width
+    return nn.Sequential(*layers, nn.Flatten(), nn.Linear(inputs, classes, bias=bias))
+
+
+def rnn(hidden: int = 256, inputs: int = 28, classes: int = 10, *, layers: int = 1, bias: bool = False) -> Recurrent:
+    """A tanh RNN; on MNIST it reads the rows of an image."""
+    return Recurrent(nn.RNN, hidden, inputs, classes, layers=layers, bias=bias)
+
+
+def lstm(hidden: int = 256, inputs: int = 28, classes: int = 10, *, layers: int = 1, bias: bool = False) -> Recurrent:
+    """An LSTM; on MNIST it reads the rows of an image."""
+    return Recurrent(nn.LSTM, hidden, inputs, classes, layers=layers, bias=bias)
+
+
+def mlpnet(
+    hidden: tuple[int, ...] = (400, 200, 100), inputs: int = 784, classes: int = 10, *, bias: bool = False
+) -> MLP:
+    """MLPNet of the paper."""
+    return MLP(hidden, inputs, classes, bias=bias)
+
+
+def mlpsmall(inputs: int = 784, classes: int = 10, *, bias: bool = False) -> MLP:
+    """MLPSmall of the paper."""
+    return MLP((200, 100, 50), inputs, classes, bias=bias)
+
+
+def mlplarge(inputs: int = 784, classes: int = 10, *, bias: bool = False) -> MLP:
+    """MLPLarge of the paper."""
+    return MLP((800, 400, 200), inputs, classes, bias=bias)
+
+
+def resnet18(width: int = 64, channels: int = 3, classes: int = 10, *, norm: bool = True) -> ResNet18:
+    """ResNet18 for small images, with batch norm."""
+    return ResNet18(width, channels, classes, norm=norm)
+
+
+def resnet18_plain(width: int = 64, channels: int = 3, classes: int = 10) -> ResNet18:
+    """The same without batch norm and without biases, as OT fusion used it."""
+    return ResNet18(width, channels, classes, norm=False)
+
+
+@dataclass(frozen=True)
+class Network:
+    """A network that is known by name.
+
+    Args:
+        build: Makes it; every argument has a default.
+        input_shape: Of one input, for the default sizes.
+    """
+
+    build: Callable[..., nn.Module]
+    input_shape: tuple[int, ...]
+
+
+NETWORKS: dict[str, Network] = {
+    "mlpnet": Network(mlpnet, (1, 28, 28)),
+    "mlpsmall": Network(mlpsmall, (1, 28, 28)),
+    "mlplarge": Network(mlplarge, (1, 28, 28)),
+    "vgg11": Network(vgg11, (3, 32, 32)),
+    "resnet18": Network(resnet18, (3, 32, 32)),
+    "resnet18_plain": Network(resnet18_plain, (3, 32, 32)),
+    "rnn": Network(rnn, (28, 28)),
+    "lstm": Network(lstm, (28, 28)),
+}
