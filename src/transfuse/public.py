@@ -6,6 +6,7 @@ for torch. A new public name is added here, and nowhere else.
 
 from .api import FusedStates, Fusion, align, fuse, fuse_states
 from .errors import FusionError, InputError, LayoutError, ProofError, TraceError
+from .landscape import Barrier, Mark, Plane, Simplex, barrier, chain, evaluator, plane, simplex
 from .layout import Action, Axis, Block, Fixed, Layout, Run, Slot, Space, parse, permute
 from .methods import METHODS, Method
 from .tracing import prove, rule, trace
@@ -14,6 +15,7 @@ __all__ = [
     "METHODS",
     "Action",
     "Axis",
+    "Barrier",
     "Block",
     "Fixed",
     "FusedStates",
@@ -22,18 +24,26 @@ __all__ = [
     "InputError",
     "Layout",
     "LayoutError",
+    "Mark",
     "Method",
+    "Plane",
     "ProofError",
     "Run",
+    "Simplex",
     "Slot",
     "Space",
     "TraceError",
     "align",
+    "barrier",
+    "chain",
+    "evaluator",
     "fuse",
     "fuse_states",
     "parse",
     "permute",
+    "plane",
     "prove",
     "rule",
+    "simplex",
     "trace",
 ]

@@ -1,0 +1,124 @@
+"""From labelled data to `evaluate(model) -> {"loss": ..., "error": ...}`.
+
+In: batches. Out: a function of a module that gives means over all targets, each counted once however the data is cut
+into batches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils import _pytree as pytree
+
+from ..errors import InputError
+
+Scores = Callable[[Any, Any], Mapping[str, Tensor]]
+Forward = Callable[[nn.Module, Any], tuple[Any, Any]]
+IGNORED = -100  # torch's own mark for targets that do not count
+
+
+def classification(outputs: Tensor, targets: Tensor) -> dict[str, Tensor]:
+    """Cross-entropy, and 100 where the largest output is not the target: one number for each target.
+
+    Outputs are [batch, classes, ...], targets class numbers [batch, ...]. Targets of -100 do not count.
+
+    Example:
+        >>> scores = classification(torch.tensor([[0.0, 9.0], [9.0, 0.0]]), torch.tensor([1, 1]))
+        >>> scores["error"]
+        tensor([  0., 100.])
+    """
+    counted = targets != IGNORED
+    losses = nn.functional.cross_entropy(outputs, targets, reduction="none", ignore_index=IGNORED)
+    return {"loss": losses[counted], "error": 100.0 * (outputs.argmax(1) != targets)[counted].float()}
+
+
+def forward(model: nn.Module, batch: Any) -> tuple[Any, Any]:
+    """Outputs and targets of a pair (inputs, targets); inputs: a tensor, positional arguments, or a dict of keywords.
+
+    Raises:
+        InputError: the batch is no pair.
+    """
+    if not (isinstance(batch, tuple | list) and len(batch) == 2):
+        raise InputError(f"a batch is {_told(batch)}; expected a pair (inputs, targets), or pass forward=")
+    inputs, targets = batch
+    if isinstance(inputs, Mapping):
+        return model(**inputs), targets
+    return model(*inputs) if isinstance(inputs, tuple | list) else model(inputs), targets
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluator:
+    """Means of scores over batches; made by `evaluator`."""
+
+    batches: Iterable[Any]
+    scores: Scores
+    forward: Forward
+
+    def __call__(self, model: nn.Module) -> dict[str, float]:
+        """The mean of each score of a module, in evaluation mode and without gradients."""
+        first = next(model.parameters(), None)
+        device = torch.device("cpu") if first is None else first.device
+        sums: dict[str, float] = {}
+        counts: dict[str, int] = {}
+        with torch.no_grad(), evaluating(model):
+            for batch in self.batches:
+                for name, each in self.scores(*self.forward(model, moved(batch, device))).items():
+                    sums[name] = sums.get(name, 0.0) + float(each.sum())
+                    counts[name] = counts.get(name, 0) + each.numel()
+        if not counts or not all(counts.values()):
+            raise InputError("there is nothing to evaluate on: the data gave no batch, or no target that counts")
+        return {name: total / counts[name] for name, total in sums.items()}
+
+
+def evaluator(
+    data: Iterable[Any], *, scores: Scores = classification, forward: Forward = forward, keep: bool = True,
+    device: torch.device | str | None = None,
+) -> Evaluator:  # fmt: skip
+    """A function `evaluate(model)` from batches of labelled data: cross-entropy and error in percent.
+
+    Args:
+        data: Pairs (inputs, targets): a `DataLoader`, a list, any iterable.
+        scores: Another measure: from outputs and targets to one number for each target, by name.
+        forward: For other batches: from a model and a batch to outputs and targets.
+        keep: Read the data once and keep the batches in memory: a landscape evaluates hundreds of times. Without, the
+            data is read again for every network, so it must be possible to iterate over it again.
+        device: Where kept batches lie; default: where they are. They are moved to the model's device when used.
+
+    Example:
+        >>> data = [(torch.eye(3), torch.tensor([0, 1, 2])), (torch.eye(3)[:1], torch.tensor([2]))]
+        >>> evaluator(data)(nn.Identity())["error"]
+        25.0
+    """
+    if not keep and isinstance(data, Iterator):
+        raise InputError("data is an iterator, which can be read once only; give a DataLoader or a list, or keep=True")
+    batches = [moved(batch, device) for batch in data] if keep else data
+    if keep and not batches:
+        raise InputError("data gave no batch")
+    return Evaluator(batches, scores, forward)
+
+
+@contextmanager
+def evaluating(model: nn.Module) -> Iterator[None]:
+    """Evaluation mode; the mode of each part is put back afterwards."""
+    modes = [(module, module.training) for module in model.modules()]
+    model.eval()
+    try:
+        yield
+    finally:
+        for module, mode in modes:
+            module.training = mode
+
+
+def moved(batch: Any, device: torch.device | str | None) -> Any:
+    """A batch with its tensors on a device."""
+    return batch if device is None else pytree.tree_map_only(Tensor, lambda tensor: tensor.to(device), batch)
+
+
+def _told(batch: Any) -> str:
+    length = f" of {len(batch)}" if isinstance(batch, tuple | list | dict) else ""
+    return type(batch).__name__ + length

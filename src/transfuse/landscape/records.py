@@ -1,0 +1,237 @@
+"""What landscapes give: `Barrier`, `Simplex`, `Plane`; saved and loaded as JSON or npz, by the name of the file.
+
+Plain numbers only: no networks, no functions.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+from zipfile import BadZipFile
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import InputError
+from ..files import write_whole
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Record:
+    """Values by metric, and files of them."""
+
+    values: Mapping[str, Array]
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """Names of what was measured."""
+        return tuple(self.values)
+
+    def of(self, metric: str | None = None) -> Array:
+        """The values of a metric; of the first one by default.
+
+        Raises:
+            InputError: there is no such metric; those that are.
+        """
+        metric = metric or self.metrics[0]
+        if metric not in self.values:
+            raise InputError(f"no metric is called {metric!r}; the metrics: {', '.join(self.metrics)}")
+        return self.values[metric]
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write to a `.json` or `.npz` file, whole or not at all."""
+        kind = type(self).__name__.lower()
+        if _suffix(path) == ".json":
+            text = json.dumps({"transfuse": kind, **_plain(vars(self))}, indent=1, allow_nan=False)
+            return write_whole(path, (text + "\n").encode())
+        arrays, rest = _split(vars(self))
+        buffer = io.BytesIO()
+        np.savez_compressed(
+            buffer, allow_pickle=False, record=json.dumps({"transfuse": kind, **_plain(rest)}), **arrays
+        )
+        return write_whole(path, buffer.getvalue())
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Read what `save` wrote.
+
+        Raises:
+            InputError: the file holds no record of this kind.
+        """
+        kind = cls.__name__.lower()
+        try:
+            found = _read(Path(path), _suffix(path))
+            if found.pop("transfuse") != kind:
+                raise KeyError(kind)
+            return cls(**cls._restored(found))
+        except FileNotFoundError:
+            raise InputError(f"{path} does not exist") from None
+        except (ValueError, KeyError, TypeError, OSError, BadZipFile) as error:
+            raise InputError(f"{path} holds no {kind} that transfuse saved, or a part of one ({error})") from error
+
+    @classmethod
+    def _restored(cls, found: dict[str, Any]) -> dict[str, Any]:
+        return {**found, "values": {name: np.array(value, float) for name, value in found["values"].items()}}
+
+
+@dataclass(frozen=True, eq=False)
+class Barrier(Record):
+    """Values along the segment between two networks.
+
+    Args:
+        values: For each metric its values at the positions.
+        positions: From 0 (the first network) to 1 (the second); 1/2 is one of them.
+    """
+
+    positions: Array
+
+    def excess(self, metric: str | None = None) -> Array:
+        """At each position the value minus the linear interpolation of the ends."""
+        values = self.of(metric)
+        excess: Array = values - (values[0] + self.positions * (values[-1] - values[0]))
+        return excess
+
+    def height(self, metric: str | None = None) -> float:
+        """The largest excess: `max_t L(t) - ((1 - t) L(0) + t L(1))` (Entezari et al. 2022, Definition 2.1)."""
+        return float(self.excess(metric).max())
+
+    def midpoint(self, metric: str | None = None) -> float:
+        """The value half-way."""
+        return float(self.of(metric)[self.positions == 0.5][0])
+
+    def __str__(self) -> str:
+        """One line for each metric."""
+        return "\n".join(
+            f"{name}: {values[0]:.4g} to {values[-1]:.4g}, midpoint {self.midpoint(name):.4g}, "
+            f"barrier {self.height(name):.4g}"
+            for name, values in self.values.items()
+        )
+
+    @classmethod
+    def _restored(cls, found: dict[str, Any]) -> dict[str, Any]:
+        return {**super()._restored(found), "positions": np.array(found["positions"], float)}
+
+
+@dataclass(frozen=True, eq=False)
+class Simplex(Record):
+    """Values at the networks, midway between any two, and in the middle of all.
+
+    Args:
+        values: For each metric its values at the members.
+        members: Which networks are averaged, for each value.
+    """
+
+    members: tuple[tuple[int, ...], ...]
+
+    def height(self, members: tuple[int, ...] | None = None, metric: str | None = None) -> float:
+        """The value in the middle of some networks (default: all) minus the mean of theirs."""
+        values = dict(zip(self.members, self.of(metric), strict=True))
+        chosen = members or self.members[-1]
+        if chosen not in values:
+            raise InputError(f"nothing was measured in the middle of {chosen}; the choices: {list(values)}")
+        return float(values[chosen] - np.mean([values[(number,)] for number in chosen]))
+
+    @classmethod
+    def _restored(cls, found: dict[str, Any]) -> dict[str, Any]:
+        return {**super()._restored(found), "members": tuple(tuple(each) for each in found["members"])}
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A network on the map.
+
+    Args:
+        name: Its label.
+        x: First coordinate of its foot on the plane.
+        y: Second coordinate.
+        distance: From the network to its foot.
+        values: Its own, measured directly.
+    """
+
+    name: str
+    x: float
+    y: float
+    distance: float
+    values: Mapping[str, float]
+
+
+@dataclass(frozen=True, eq=False)
+class Plane(Record):
+    """Values on a grid of the plane through three networks.
+
+    Args:
+        values: For each metric a matrix [rows, columns].
+        x: Coordinates of the columns: distances in the space of parameters.
+        y: Coordinates of the rows.
+        marks: The three networks, and others.
+    """
+
+    x: Array
+    y: Array
+    marks: tuple[Mark, ...]
+
+    def __getitem__(self, name: str) -> Mark:
+        """A mark by its name."""
+        found = {mark.name: mark for mark in self.marks}
+        if name not in found:
+            raise InputError(f"nothing on this plane is called {name!r}; the marks: {', '.join(found)}")
+        return found[name]
+
+    @classmethod
+    def _restored(cls, found: dict[str, Any]) -> dict[str, Any]:
+        axes = {name: np.array(found[name], float) for name in ("x", "y")}
+        marks = tuple(
+            Mark(mark["name"], float(mark["x"]), float(mark["y"]), float(mark["distance"]), _floats(mark["values"]))
+            for mark in found["marks"]
+        )
+        return {**super()._restored(found), **axes, "marks": marks}
+
+
+def _floats(values: Mapping[str, Any]) -> dict[str, float]:
+    return {name: float(value) for name, value in values.items()}
+
+
+def _suffix(path: str | os.PathLike[str]) -> str:
+    suffix = Path(path).suffix.lower()
+    if suffix not in (".json", ".npz"):
+        raise InputError(f"{path} ends neither in .json nor in .npz, the formats of records")
+    return suffix
+
+
+def _plain(value: Any) -> Any:
+    """What JSON can hold; infinities and NaN, which it cannot, become text."""
+    if isinstance(value, Mapping):
+        return {name: _plain(each) for name, each in value.items()}
+    if isinstance(value, np.ndarray | tuple | list):
+        return [_plain(each) for each in value]
+    if isinstance(value, Mark):
+        return _plain(vars(value))
+    if isinstance(value, float):  # numpy's too
+        return float(value) if math.isfinite(value) else str(float(value))
+    return value
+
+
+def _split(fields: Mapping[str, Any]) -> tuple[dict[str, Array], dict[str, Any]]:
+    """Arrays under flat names, and the rest."""
+    arrays = {name: value for name, value in fields.items() if isinstance(value, np.ndarray)}
+    rest = {name: value for name, value in fields.items() if name not in arrays and name != "values"}
+    return {**arrays, **{f"values/{name}": value for name, value in fields["values"].items()}}, rest
+
+
+def _read(path: Path, suffix: str) -> dict[str, Any]:
+    if suffix == ".json":
+        found = json.loads(path.read_text("utf-8"))
+        return dict(found)
+    with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as archive:
+        arrays = {name: archive[name] for name in archive.files if name != "record"}
+        found = dict(json.loads(str(archive["record"])))
+    values = {name.removeprefix("values/"): array for name, array in arrays.items() if name.startswith("values/")}
+    return {**found, **{name: array for name, array in arrays.items() if "/" not in name}, "values": values}
