@@ -1,0 +1,145 @@
+"""Where a result comes from: what a checkpoint carries in its metadata, and a model card for people.
+
+Nothing in it depends on the time or the machine's folders, so that the same command writes the same bytes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import platform
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from .records import Checkpoint
+
+KEY = "transfuse"
+PACKAGES = ("transfuse", "torch", "numpy", "scipy", "lapx", "POT")
+
+
+def _versions() -> dict[str, str]:
+    """Versions of Python and of the packages that a result depends on."""
+    found = {"python": platform.python_version()}
+    for name in PACKAGES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:  # run from a source folder that is not installed
+            continue
+    return found
+
+
+@dataclass(frozen=True)
+class Source:
+    """One input: the names of its files with their SHA-256, its share in the result."""
+
+    name: str
+    sha256: Mapping[str, str]
+    bytes: int
+    weight: float
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """What was done to which files.
+
+    Args:
+        sources: The inputs.
+        verb: `fuse` or `align`.
+        method: Row of the methods table.
+        citation: Where the method was published.
+        options: Options of the method, and of what followed it.
+        seed: Of everything random.
+        status: How it ended.
+        objective: The last value of the objective.
+        command: A command that does it again.
+        versions: Of the packages that did it.
+    """
+
+    sources: tuple[Source, ...]
+    verb: str
+    method: str
+    citation: str
+    options: Mapping[str, Any]
+    seed: int
+    status: str
+    objective: float | None
+    command: str
+    versions: Mapping[str, str] = field(default_factory=_versions)
+
+    def json(self) -> str:
+        """As text."""
+        return json.dumps(asdict(self), sort_keys=True)
+
+
+def sources(checkpoints: Sequence[Checkpoint], weights: Sequence[float]) -> tuple[Source, ...]:
+    """The inputs with the hashes of their files."""
+    return tuple(
+        Source(each.path.name, {file.name: sha256(file) for file in each.files}, each.bytes, weight)
+        for each, weight in zip(checkpoints, weights, strict=True)
+    )
+
+
+def sha256(path: Path) -> str:
+    """The hash of a file, read piece by piece."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def card(provenance: Provenance, name: str) -> str:
+    """A model card in Markdown, with the header that model hubs read."""
+    bases = "".join(f"- {json.dumps(source.name)}\n" for source in provenance.sources)
+    rows = "\n".join(
+        f"| {source.name} | {source.weight:.4g} | {source.bytes / 1e6:,.1f} MB | `{' '.join(source.sha256.values())}` |"
+        for source in provenance.sources
+    )
+    options = ", ".join(f"{key} {value}" for key, value in provenance.options.items()) or "defaults"
+    used = ", ".join(f"{package} {number}" for package, number in provenance.versions.items())
+    objective = "" if provenance.objective is None else f", objective {provenance.objective:.6g}"
+    done = "Fused from" if provenance.verb == "fuse" else "Aligned: one of"
+    return f"""---
+library_name: pytorch
+tags: [merge, model-fusion, transfuse]
+base_model:
+{bases}---
+{marker(name)}
+
+# {name}
+
+{done} {len(provenance.sources)} independently trained networks of one architecture. Units were matched by
+`{provenance.method}` ({provenance.citation}), carried to a common order and averaged.
+
+| input | share | size | SHA-256 |
+|---|---|---|---|
+{rows}
+
+- Method: `{provenance.method}`, options: {options}, seed {provenance.seed}
+- Ended: {provenance.status}{objective}
+- Made with {used}
+
+## Do it again
+
+    {provenance.command}
+
+## Use
+
+The names, shapes and types of the tensors are those of the first input: load this file wherever that one is loaded.
+Its accuracy was not measured by writing it. Before use, compare it with its inputs on data of yours.
+"""
+
+
+def marker(name: str) -> str:
+    """The line by which a card is known as written for a certain file."""
+    return f"<!-- transfuse: card of {name} -->"
+
+
+def card_path(out: Path) -> Path:
+    """`README.md` in or beside a result; under another name where somebody else's README stands there."""
+    if out.is_dir():
+        return out / "README.md"
+    usual = out.parent / "README.md"
+    if not usual.exists() or marker(out.name) in usual.read_text("utf-8", errors="replace"):
+        return usual
+    return out.parent / f"{out.name}.README.md"

@@ -1,0 +1,128 @@
+"""Files of `torch.save`: state dicts, bare or wrapped. Read with `weights_only=True`: no code in a file ever runs.
+
+In: a path. Out: the tensors (mapped into memory where the file allows), what is tied, how the state lay in the file.
+"""
+
+from __future__ import annotations
+
+import pickle
+import warnings
+from collections import OrderedDict
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..errors import InputError
+from .records import Wrapping
+
+WRAPPERS = (
+    "state_dict", "model_state_dict", "model_state", "model", "net", "network", "module", "weights", "params",
+    "ema_state_dict", "model_ema", "params_ema", "student", "teacher",
+)  # fmt: skip
+PREFIXES = ("module.", "_orig_mod.")  # DataParallel, torch.compile
+_PLAIN = (str, int, float, bool, type(None))
+
+
+def read(path: Path) -> tuple[dict[str, Tensor], dict[str, str], Wrapping]:
+    """Tensors by name, ties, and how the state lay in the file.
+
+    Raises:
+        InputError: the file is damaged, holds more than tensors and plain values, or no state.
+    """
+    content = _loaded(path)
+    state, keys = _state_in(content, path)
+    tensors = {str(name): value.detach() for name, value in state.items() if isinstance(value, Tensor)}
+    rest = {name: value for name, value in state.items() if name not in tensors}
+    if keys:
+        rest = {name: value for name, value in content.items() if name != keys[0]}
+    tensors, prefix = without_prefix(tensors)
+    versions = dict(getattr(state, "_metadata", {}))
+    return tensors, ties_of(tensors), Wrapping(keys, prefix, {k: v for k, v in rest.items() if is_plain(v)}, versions)
+
+
+def _loaded(path: Path) -> Any:
+    """The content of a file: mapped if it is a zip archive, read if it is of the old kind."""
+    with path.open("rb") as file:
+        mapped = file.read(2) == b"PK"
+    try:
+        with warnings.catch_warnings(action="ignore"):  # of old protocols; what they cannot hold is an error anyhow
+            return torch.load(path, map_location="cpu", weights_only=True, mmap=mapped)
+    except pickle.UnpicklingError as error:
+        if not any(word in str(error) for word in ("GLOBAL", "Unsupported", "Can only", "weights_only")):
+            raise _damaged(path) from error
+        raise InputError(
+            f"{path} holds objects other than tensors and plain values, which only running its code could load; "
+            "transfuse never does that. Save the state dict alone (torch.save(model.state_dict(), ...)), or safetensors"
+        ) from error
+    except (RuntimeError, EOFError, KeyError, IndexError, ValueError, TypeError, AttributeError) as error:
+        raise _damaged(path) from error
+
+
+def _damaged(path: Path) -> InputError:
+    return InputError(f"{path} is no whole PyTorch file, or damaged; save or download it again")
+
+
+def _state_in(content: Any, path: Path) -> tuple[Mapping[str, Any], tuple[str, ...]]:
+    """The state, and the keys that lead to it."""
+    if isinstance(content, Mapping):
+        if any(isinstance(value, Tensor) for value in content.values()):
+            return content, ()
+        for key in WRAPPERS:
+            inner = content.get(key)
+            if isinstance(inner, Mapping) and inner and all(isinstance(value, Tensor) for value in inner.values()):
+                return inner, (key,)
+    found = ", ".join(map(repr, list(content)[:8])) if isinstance(content, Mapping) else type(content).__name__
+    raise InputError(
+        f"{path} holds no state dict (found: {found}); expected tensors by name, or these under one of "
+        f"{', '.join(WRAPPERS[:4])}, ..."
+    )
+
+
+def without_prefix(tensors: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], str]:
+    """Names without what wrappers of modules put before all of them, and what that was."""
+    names, removed = list(tensors), ""
+    while prefix := next((p for p in PREFIXES if names and all(name.startswith(p) for name in names)), ""):
+        names, removed = [name.removeprefix(prefix) for name in names], removed + prefix
+    return dict(zip(names, tensors.values(), strict=True)), removed
+
+
+def ties_of(tensors: Mapping[str, Tensor]) -> dict[str, str]:
+    """Name -> first name of the same memory, seen in the same way."""
+    first: dict[tuple[Any, ...], str] = {}
+    ties = {}
+    for name, tensor in tensors.items():
+        if tensor.numel() == 0:
+            continue
+        place = (tensor.data_ptr(), tensor.dtype, tuple(tensor.shape), tensor.stride())
+        if first.setdefault(place, name) != name:
+            ties[name] = first[place]
+    return ties
+
+
+def is_plain(value: Any) -> bool:
+    """Whether a value is made of numbers, texts, lists and mappings only."""
+    if isinstance(value, Mapping):
+        return all(isinstance(key, _PLAIN) and is_plain(each) for key, each in value.items())
+    return all(map(is_plain, value)) if isinstance(value, list | tuple) else isinstance(value, _PLAIN)
+
+
+def content_of(
+    tensors: Mapping[str, Tensor], ties: Mapping[str, str], wrapping: Wrapping, provenance: Mapping[str, Any]
+) -> dict[str, Any]:
+    """What to save: the state, wrapped as it was, tied tensors sharing their memory, with its provenance."""
+    state: OrderedDict[str, Tensor] = OrderedDict()
+    for name in tensors:
+        source = ties.get(name, name)
+        shared = state.get(wrapping.prefix + source)
+        tensor = tensors[source] if shared is None else shared
+        state[wrapping.prefix + name] = tensor.detach().contiguous()
+    state._metadata = {**wrapping.versions}  # type: ignore[attr-defined]
+    if wrapping.keys:
+        return {**wrapping.rest, wrapping.keys[0]: state, "transfuse": dict(provenance)}
+    state._metadata["transfuse"] = dict(provenance)  # type: ignore[attr-defined]
+    if wrapping.rest:
+        state.update(wrapping.rest)
+    return state
