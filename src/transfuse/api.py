@@ -11,14 +11,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import torch
 from torch import Tensor, nn
 
 from .barycenter import Problem, Step
 from .errors import InputError, listing
-from .layout import Layout, Run, balanced
-from .methods import METHODS
+from .layout import Layout, balanced
+from .layout import Run as UnitRun
+from .methods import METHODS, Run
+from .progress import Progress, watching
 from .rebuilding import with_state
+from .states import as_first_model, as_type, carried_away, check_states, own_order, working_states
 from .tracing import trace
 from .tracing.recording import Arguments, check_runs, model_state, undisturbed
 
@@ -105,7 +107,7 @@ class Fusion:
 def fuse(  # noqa: PLR0913
     models: Sequence[nn.Module], example_inputs: Any = None, *, method: str = "auto",
     weights: Sequence[float] | None = None, target: nn.Module | Mapping[str, int] | None = None,
-    layout: Layout | None = None, seed: int = 0, **options: Any,
+    layout: Layout | None = None, seed: int = 0, progress: Progress = False, **options: Any,
 ) -> Fusion:  # fmt: skip
     """Fuse trained networks of one architecture, of equal or different widths, into one.
 
@@ -119,6 +121,8 @@ def fuse(  # noqa: PLR0913
             model are rebuilt then); default: the widths of the first model.
         layout: A layout, instead of tracing the first model.
         seed: For the order of sweeps and for restarts.
+        progress: Show how far it is, on standard error: if that is a terminal (True), or "always". Or a function
+            `watch(stage, done, total)` of your own.
         **options: Options of the method; `transfuse.METHODS[method].options` lists them.
 
     Raises:
@@ -126,9 +130,9 @@ def fuse(  # noqa: PLR0913
         LayoutError: the models do not fit one layout, with every difference.
 
     Example:
+        >>> import copy, torch
         >>> net = nn.Sequential(nn.Linear(3, 5), nn.ReLU(), nn.Linear(5, 2))
         >>> order = torch.tensor([4, 2, 0, 1, 3])
-        >>> import copy
         >>> twin = copy.deepcopy(net)
         >>> for name, axis in (("0.weight", 0), ("0.bias", 0), ("2.weight", 1)):
         ...     twin.get_parameter(name).data = net.get_parameter(name).data.index_select(axis, order)
@@ -151,6 +155,7 @@ def fuse(  # noqa: PLR0913
         weights=weights,
         widths=widths,
         seed=seed,
+        progress=progress,
         **options,
     )
     into = target if isinstance(target, nn.Module) else models[0]
@@ -178,38 +183,39 @@ def align(
     return fuse([to, model], example_inputs, layout=layout, weights=[1.0, 1.0], seed=seed).aligned[1]
 
 
-def fuse_states(
+def fuse_states(  # noqa: PLR0913
     states: Sequence[State], layout: Layout, *, method: str = "auto", weights: Sequence[float] | None = None,
-    widths: Mapping[str, int] | None = None, seed: int = 0, **options: Any,
+    widths: Mapping[str, int] | None = None, seed: int = 0, progress: Progress = False, **options: Any,
 ) -> FusedStates:  # fmt: skip
     """Fuse states on a layout; see `fuse`. Widths are those of the result, by space."""
     started = time.perf_counter()
     if method not in METHODS:
         raise InputError(f"no method is called {method!r}; the methods: {', '.join(METHODS)}")
-    known = METHODS[method].options
-    if unknown := sorted(set(options) - set(known)):
-        listed = ", ".join(known) or "none"
-        raise InputError(f"method {method} has no option {', '.join(unknown)}; its options: {listed}")
+    row = METHODS[method]
+    if problems := row.problems(options):
+        raise InputError(listing(f"method {method} cannot be used so:", problems))
     if not states:
         raise InputError("no states to fuse; give one or more")
     layout.check(*states)
     shares = _proportions(weights, len(states))
-    _check_states(states)
+    check_states(states, layout)
     wanted = _target_widths(layout, layout.widths(states[0]), widths or {})
-    safe = [{name: _safe(tensor) for name, tensor in state.items()} for state in states]
-    if METHODS[method].balance:
-        safe = [balanced(state, layout) for state in safe]
-    problem = Problem(safe, layout, shares, wanted)
-    couplings, history = METHODS[method].couple(problem, np.random.default_rng(seed), **options)
-    carried = [problem.carried_state(model, each) for model, each in enumerate(couplings)]
-    fused = {**carried[0], **problem.barycenter(carried)}
-    converged = history[-1].changed == 0 or method not in ("auto", "rebasin", "c2m3")
-    status = "converged" if converged else f"stopped after {len(history)} sweeps, of which the last changed couplings"
+    own = working_states(states)
+    if row.balance:
+        own = [balanced(state, layout) for state in own]
+    order = own_order(own, shares) if row.order_free else list(range(len(own)))
+    problem = Problem([own[model] for model in order], layout, [shares[model] for model in order], wanted)
+    with watching(progress, method) as watch:
+        found, history = row.couple(problem, Run(np.random.default_rng(seed), watch), **options)
+    couplings = as_first_model([found[order.index(model)] for model in range(len(own))])
+    problem = Problem(own, layout, shares, wanted)
+    fused = {**own[0], **problem.barycenter(couplings)}
+    state = {name: as_type(tensor, states[0][name]) for name, tensor in fused.items()}
     return FusedStates(
-        _like(fused, states[0]),
-        tuple(_like(state, own) for state, own in zip(carried, states, strict=True)),
+        state, carried_away(problem, own, couplings, states),
         tuple({name: coupling.matrices[0] for name, coupling in each.items()} for each in couplings),
-        tuple(history), status, method, tuple(shares), layout, seed, options, time.perf_counter() - started,
+        tuple(history), "; ".join(step.note for step in history if step.note) or "converged", method, tuple(shares),
+        layout, seed, options, time.perf_counter() - started,
     )  # fmt: skip
 
 
@@ -232,7 +238,7 @@ def _target_widths(layout: Layout, own: Mapping[str, int], wanted: Mapping[str, 
         for axes in layout.tensors.values()
         for axis in axes
         for run in axis.segments
-        if isinstance(run, Run) and run.units is not None
+        if isinstance(run, UnitRun) and run.units is not None
         for slot in run.cell
     }
     for name in sorted(listed & wanted.keys()):
@@ -242,27 +248,3 @@ def _target_widths(layout: Layout, own: Mapping[str, int], wanted: Mapping[str, 
         known = ", ".join(own) or "none"
         raise InputError(listing(f"these widths cannot be (the spaces: {known}):", problems))
     return {**own, **wanted}
-
-
-def _check_states(states: Sequence[State]) -> None:
-    """Finite numbers, and the same constants."""
-    problems = []
-    for number, state in enumerate(states, start=1):
-        for name, tensor in state.items():
-            if tensor.is_floating_point() or tensor.is_complex():
-                if not bool(tensor.isfinite().all()):
-                    problems.append(f"model {number}: tensor {name} holds NaN or infinity")
-            elif not name.endswith("num_batches_tracked") and not torch.equal(tensor, states[0][name]):
-                problems.append(f"model {number}: tensor {name} ({tensor.dtype}) differs from that of model 1")
-    if problems:
-        raise InputError(listing("these models cannot be fused:", problems))
-
-
-def _safe(tensor: Tensor) -> Tensor:
-    """A tensor in a type in which sums of products are safe; not copied where it is so already."""
-    return tensor.detach().float() if tensor.dtype in (torch.float16, torch.bfloat16) else tensor.detach()
-
-
-def _like(state: State, model: State) -> dict[str, Tensor]:
-    """New tensors in the types of a model."""
-    return {name: tensor.detach().clone().to(model[name].dtype) for name, tensor in state.items()}

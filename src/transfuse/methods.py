@@ -1,29 +1,52 @@
 """The methods table: published ways to fuse, as rows over the same problem.
 
-A row says which sweep finds the couplings, and with which options. It is a function of a problem and a random state.
+A row says which sweep finds the couplings, and with which options. It is a function of a problem and a run: a random
+state, and who is told how far it is.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import partial
+from typing import Any, get_args
 
 import numpy as np
+from torch import Tensor
 
 from .barycenter import (
     Coupling,
+    Distance,
+    Matching,
     Problem,
+    Start,
     Step,
+    Watch,
     cycle_consistent,
+    distilled_target,
     jointly,
     layer_by_layer,
     matched_averaging,
+    merge_many,
+    random_target,
     shuffled,
+    unwatched,
 )
 
 Found = tuple[list[dict[str, Coupling]], list[Step]]
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """What a method is given beside the problem: a random state, and who is told of its steps."""
+
+    rng: np.random.Generator
+    watch: Watch = unwatched
+
+    def within(self, stage: str) -> Watch:
+        """The watcher of a part of the work."""
+        return lambda inner, done, total: self.watch(f"{stage}, {inner}", done, total)
 
 
 @dataclass(frozen=True)
@@ -33,14 +56,16 @@ class Method:
     Args:
         summary: What it does, in a sentence.
         citation: Where it was published.
-        couple: Finds the couplings of a problem, given a random state and the options of the method.
+        couple: Finds the couplings of a problem, given a run and the options of the method.
         balance: Bring every model to a canonical scale first, where its layout allows scales.
+        order_free: The order of the models shall not matter: they are worked on in an order of their own.
     """
 
     summary: str
     citation: str
     couple: Callable[..., Found]
     balance: bool = False
+    order_free: bool = False
 
     @property
     def options(self) -> dict[str, Any]:
@@ -48,54 +73,143 @@ class Method:
         parameters = inspect.signature(self.couple).parameters.values()
         return {each.name: each.default for each in parameters if each.kind is each.KEYWORD_ONLY}
 
+    def problems(self, options: Mapping[str, Any]) -> list[str]:
+        """What is wrong with given options."""
+        listed = ", ".join(self.options) or "none"
+        unknown = [f"no option is called {name!r}; the options: {listed}" for name in options.keys() - self.options]
+        return sorted(unknown) + [
+            f"option {name} is {value!r}; expected {expected}"
+            for name, value in options.items()
+            for valid, expected in [VALUES.get(name, (lambda _: True, ""))]
+            if name in self.options and not valid(value)
+        ]
+
+
+def _is_count(value: Any, least: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= least
+
+
+def _is_number(value: Any, *, positive: bool) -> bool:
+    return isinstance(value, int | float) and np.isfinite(value) and (value > 0 if positive else value >= 0)
+
+
+def _one_of(kind: Any) -> tuple[Callable[[Any], bool], str]:
+    return lambda value: value in get_args(kind), "one of " + ", ".join(get_args(kind))
+
+
+# What the value of an option may be.
+VALUES: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "start": _one_of(Start),
+    "distance": _one_of(Distance),
+    "restarts": (partial(_is_count, least=0), "a whole number, not negative"),
+    "updates": (partial(_is_count, least=0), "a whole number, not negative"),
+    "sweeps": (partial(_is_count, least=1), "a whole number from 1"),
+    "steps": (partial(_is_count, least=1), "a whole number from 1"),
+    "alpha": (partial(_is_number, positive=False), "a number, not negative"),
+    "sigma": (partial(_is_number, positive=True), "a positive number"),
+    "sigma0": (partial(_is_number, positive=True), "a positive number"),
+    "epsilon": (lambda value: value is None or _is_number(value, positive=True), "None (exact) or a positive number"),
+}
+
 
 def _unmatched(problem: Problem) -> list[dict[str, Coupling]]:
     return [problem.start(model) for model in range(len(problem.states))]
 
 
-def _vanilla(problem: Problem, rng: np.random.Generator) -> Found:
+def _vanilla(problem: Problem, run: Run) -> Found:
     couplings = _unmatched(problem)
-    carried = [problem.carried_state(model, each) for model, each in enumerate(couplings)]
-    return couplings, [Step(problem.objective(carried), 0)]
+    return couplings, [Step(problem.objective(couplings), 0)]
 
 
-def _auto(problem: Problem, rng: np.random.Generator, *, restarts: int = 2) -> Found:
+def _auto(problem: Problem, run: Run, *, restarts: int = 2, start: Start = "base", sweeps: int = 100) -> Found:
     """The best, by the objective, of joint sweeps from several starts: unmatched, layer by layer, and shuffled."""
-    unmatched = _unmatched(problem)
-    layered, _ = layer_by_layer(problem, quadratic=True, updates=0, signs=True)
-    starts = [unmatched, layered]
-    starts += [[unmatched[0], *(shuffled(each, rng) for each in unmatched[1:])] for _ in range(restarts)]
-    tries = [jointly(problem, start, signs=True, rng=rng) for start in starts]
+    starts = _auto_starts(problem, run, restarts, start)
+    tries = [
+        jointly(
+            problem, each, signs=True, rng=run.rng, sweeps=sweeps, watch=run.within(f"start {number} of {len(starts)}")
+        )
+        for number, each in enumerate(starts, start=1)
+    ]
     return min(tries, key=lambda found: found[1][-1].objective)
 
 
-def _rebasin(problem: Problem, rng: np.random.Generator) -> Found:
-    return jointly(problem, _unmatched(problem), signs=False, rng=rng)
+def _auto_starts(problem: Problem, run: Run, restarts: int, start: Start) -> list[list[dict[str, Coupling]]]:
+    """Couplings to start from. Where the first model permutes only, it need not be shuffled."""
+    layered = partial(layer_by_layer, quadratic=True, updates=0, matching=Matching(signs=True))
+    if start != "base":
+        return [layered(problem, start=_target(problem, run, start, layered))[0] for _ in range(restarts + 1)]
+    unmatched = _unmatched(problem)
+    first = 1 if all(coupling.hard for coupling in unmatched[0].values()) else 0
+    return [unmatched, layered(problem)[0]] + [
+        [*unmatched[:first], *(shuffled(each, run.rng) for each in unmatched[first:])] for _ in range(restarts)
+    ]
 
 
-def _ot(problem: Problem, rng: np.random.Generator, *, epsilon: float | None = None) -> Found:
-    return layer_by_layer(problem, quadratic=False, updates=0, epsilon=epsilon)
+def _target(problem: Problem, run: Run, start: Start, layered: Callable[..., Found]) -> dict[str, Tensor] | None:
+    """The target that a layer-by-layer method begins with."""
+    if start == "base":
+        return None
+    if start == "random":
+        return random_target(problem, run.rng)
+    return distilled_target(problem, run.rng, layered)
 
 
-def _wb(problem: Problem, rng: np.random.Generator, *, updates: int = 20, epsilon: float | None = None) -> Found:
-    return layer_by_layer(problem, quadratic=False, updates=updates, epsilon=epsilon)
+def _rebasin(problem: Problem, run: Run, *, sweeps: int = 100) -> Found:
+    if len(problem.states) > 2:
+        return merge_many(problem, _unmatched(problem), rng=run.rng, sweeps=sweeps, watch=run.watch)
+    return jointly(problem, _unmatched(problem), signs=False, rng=run.rng, sweeps=sweeps, watch=run.watch)
 
 
-def _fedma(problem: Problem, rng: np.random.Generator, *, sigma: float = 1.0, sigma0: float = 1.0) -> Found:
-    return matched_averaging(problem, sigma=sigma, sigma0=sigma0)
+def _layered(problem: Problem, run: Run, start: Start, matching: Matching, **options: Any) -> Found:
+    layered: Callable[..., Found] = partial(layer_by_layer, matching=matching, **options)
+    return layered(problem, start=_target(problem, run, start, layered), watch=run.watch)
 
 
-def _c2m3(problem: Problem, rng: np.random.Generator, *, steps: int = 100) -> Found:
-    return cycle_consistent(problem, steps=steps)
+def _ot(
+    problem: Problem, run: Run, *, distance: Distance = "squared", epsilon: float | None = None, start: Start = "base"
+) -> Found:
+    matching = Matching(epsilon=epsilon, distance=distance)
+    return _layered(problem, run, start, matching, quadratic=False, updates=0)
+
+
+def _wb(problem: Problem, run: Run, *, updates: int = 20, epsilon: float | None = None, start: Start = "base") -> Found:
+    return _layered(problem, run, start, Matching(epsilon=epsilon), quadratic=False, updates=updates)
 
 
 def _gwb(
-    problem: Problem, rng: np.random.Generator, *, updates: int = 20, epsilon: float | None = None, alpha: float = 1.0
-) -> Found:
-    """Alpha weighs the tensors on which a space stands twice (alpha_H in the paper)."""
-    names = [[pair.target.tensor for pair in problem.blocks_of[space]] for space in problem.widths]
-    twice = {name: alpha for each in names for name in each if each.count(name) > 1}
-    return layer_by_layer(replace(problem, importance=twice), quadratic=True, updates=updates, epsilon=epsilon)
+    problem: Problem, run: Run, *, updates: int = 20, epsilon: float | None = None, alpha: float = 10.0,
+    start: Start = "base",
+) -> Found:  # fmt: skip
+    weighed = replace(problem, importance=_hidden_importance(problem, alpha))
+    return _layered(weighed, run, start, Matching(epsilon=epsilon), quadratic=True, updates=updates)
+
+
+def _hidden_importance(problem: Problem, alpha: float) -> dict[str, float]:
+    """Weights of the tensors on which a space stands twice, for alpha_H in the paper's normalisation.
+
+    The paper's couplings have total mass 1, so both terms of its objective are means: of squared differences over the
+    k_in incoming weights of a unit, and over its k_hidden hidden-to-hidden ones. Here terms are sums: omega = alpha_H
+    k_in / k_hidden. Biases are incoming weights (the paper concatenates them).
+    """
+    importance = {}
+    for space, pairs in problem.blocks_of.items():
+        names = [pair.target.tensor for pair in pairs]
+        counts = {True: 0.0, False: 0.0}
+        for pair in pairs:
+            if pair.target.side == "produces":
+                values = problem.states[0][pair.target.tensor].numel() / pair.models[0].positions.size
+                counts[names.count(pair.target.tensor) > 1] += values
+        ratio = counts[False] / counts[True] if counts[True] and counts[False] else 1.0
+        importance.update({name: alpha * ratio for name in names if problem.is_quadratic(space, [name])})
+    return importance
+
+
+def _fedma(problem: Problem, run: Run, *, sigma: float = 1.0, sigma0: float = 1.0) -> Found:
+    return matched_averaging(problem, sigma=sigma, sigma0=sigma0, watch=run.watch)
+
+
+def _c2m3(problem: Problem, run: Run, *, steps: int = 100) -> Found:
+    return cycle_consistent(problem, steps=steps, watch=run.watch)
 
 
 METHODS: dict[str, Method] = {
@@ -105,6 +219,7 @@ METHODS: dict[str, Method] = {
         "transfuse; objective of Akash, Li and Garcia Trillos (2022), sweeps of Ainsworth et al. (2023)",
         _auto,
         balance=True,
+        order_free=True,
     ),
     "gwb": Method(
         "layer by layer by incoming weights, hidden-to-hidden weights included; target updated to the barycenter",
@@ -117,14 +232,16 @@ METHODS: dict[str, Method] = {
         _wb,
     ),
     "ot": Method(
-        "layer by layer by incoming weights, once, to the first model; squared distance",
+        "layer by layer by incoming weights, once, to the first model; squared or plain distance",
         "Singh and Jaggi (2020), Model Fusion via Optimal Transport; arXiv:1910.05653",
         _ot,
     ),
     "rebasin": Method(
-        "joint sweeps over incoming and outgoing weights without signs, to convergence; each model against the others",
-        "Ainsworth, Hayase and Srinivasa (2023), Git Re-Basin, weight matching; arXiv:2209.04836",
+        "weight matching: joint sweeps over incoming and outgoing weights without signs, to convergence; more than two "
+        "models: each to the mean of the others, in turn",
+        "Ainsworth, Hayase and Srinivasa (2023), Git Re-Basin, Algorithms 1 and 3; arXiv:2209.04836",
         _rebasin,
+        order_free=True,
     ),
     "fedma": Method(
         "one-shot FedMA: layer by layer, one model after another, costs of a Beta-Bernoulli process, no new units",
@@ -135,6 +252,7 @@ METHODS: dict[str, Method] = {
         "all spaces of all models at once, cycle-consistent, by Frank and Wolfe's method",
         "Crisostomi et al. (2024), Cycle-Consistent Multi-Model Merging; arXiv:2405.17897",
         _c2m3,
+        order_free=True,
     ),
     "vanilla": Method("no matching: the plain weighted average", "McMahan et al. (2017); arXiv:1602.05629", _vanilla),
 }

@@ -92,8 +92,7 @@ def test_the_models_agree_no_less_than_at_the_start(name, count):
         begun = start or [problem.start(model) for model in range(count)]
         assert agreement(problem, couplings) >= agreement(problem, begun)
         assert history[-1].objective <= history[0].objective * (1 + 1e-9)
-        carried = [problem.carried_state(model, own) for model, own in enumerate(couplings)]
-        assert history[-1].objective == pytest.approx(problem.objective(carried))
+        assert history[-1].objective == pytest.approx(problem.objective(couplings))
 
 
 @by_name
@@ -111,10 +110,12 @@ def test_agreement_is_a_sum_over_pairs_and_falls_with_the_objective(name):
     values = []
     for seed in range(2):
         couplings = shuffled_start(problem, seed)
-        carried = [problem.carried_state(model, own) for model, own in enumerate(couplings)]
-        slow = sum(float((a[t] * b[t]).sum()) for a, b in combinations(carried, 2) for t in problem.blocks)
+        carried = [
+            {name: problem.carried(model, name, own) for name in problem.terms} for model, own in enumerate(couplings)
+        ]
+        slow = sum(float((a[t] * b[t]).sum()) for a, b in combinations(carried, 2) for t in problem.terms)
         assert agreement(problem, couplings) == pytest.approx(slow)
-        values.append((slow, problem.objective(carried)))
+        values.append((slow, problem.objective(couplings)))
     (first, high), (second, low) = values
     assert high - low == pytest.approx((second - first) * 2 / 9, abs=1e-9)
 
@@ -123,8 +124,7 @@ def test_agreement_is_a_sum_over_pairs_and_falls_with_the_objective(name):
 def test_a_step_is_a_polynomial_of_the_degree_that_the_line_search_relies_on(name):
     problem = problem_of(name, states_of(name, 3))
     here = _between(*(shuffled_start(problem, seed) for seed in range(2)), 0.3)
-    carried = [problem.carried_state(model, own) for model, own in enumerate(here)]
-    there = _towards(problem, here, carried)
+    there = _towards(problem, here)
     places = np.linspace(0, 1, 9)
     values = [agreement(problem, _between(here, there, place)) for place in places]
     axes = max(len({pair.target.axis for pair in pairs}) for pairs in problem.blocks.values())

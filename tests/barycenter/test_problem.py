@@ -79,9 +79,9 @@ def test_scores_equal_a_loop_over_pairs_of_units(name):
 @by_name
 def test_the_objective_is_the_mean_squared_distance_to_the_barycenter(name):
     p = problem(name)
-    carried = [p.carried_state(model, random_couplings(p, model, soft=False)) for model in range(3)]
+    couplings = [random_couplings(p, model, soft=False) for model in range(3)]
     slow = 0.0
-    for tensor in p.blocks:
-        mean = sum(state[tensor] for state in carried) / 3
-        slow += sum(float(((state[tensor] - mean) ** 2).sum()) / 3 for state in carried)
-    assert p.objective(carried) == pytest.approx(slow)
+    for tensor in p.terms:
+        carried = [p.carried(model, tensor, own) for model, own in enumerate(couplings)]
+        slow += sum(float(((each - sum(carried) / 3) ** 2).sum()) / 3 for each in carried)
+    assert p.objective(couplings) == pytest.approx(slow)

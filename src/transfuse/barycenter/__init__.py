@@ -2,17 +2,29 @@
 
 from .coupling import Coupling
 from .cycle_consistent import cycle_consistent
+from .joint import jointly, merge_many
+from .layered import layer_by_layer
 from .matched_averaging import matched_averaging
+from .matching import Distance, Matching
 from .problem import Problem
-from .sweeps import Step, jointly, layer_by_layer, shuffled
+from .starts import Start, distilled_target, random_target, shuffled
+from .steps import Step, Watch, unwatched
 
 __all__ = [
     "Coupling",
+    "Distance",
+    "Matching",
     "Problem",
+    "Start",
     "Step",
+    "Watch",
     "cycle_consistent",
+    "distilled_target",
     "jointly",
     "layer_by_layer",
     "matched_averaging",
+    "merge_many",
+    "random_target",
     "shuffled",
+    "unwatched",
 ]

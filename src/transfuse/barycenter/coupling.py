@@ -10,11 +10,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from ..layout import Side
 from ..transport import assignment, exact
+
+SAME = 1e-4  # soft couplings whose entries differ by less do the same
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,22 +26,25 @@ class Coupling:
     """Either hard (target unit `u` is model unit `order[u]`, times `sign[u]`) or soft.
 
     A soft one holds two matrices [2, target units, model units]: what odd slots are carried by, and what even ones are.
+    `column_error` is how far, relatively, its columns are from equal sums: more than 0 where Sinkhorn's algorithm ended
+    too early.
     """
 
     order: Tensor | None = None
     sign: Tensor | None = None
     soft: Tensor | None = None
+    column_error: float = 0.0
 
     @staticmethod
     def start(target: int, model: int, like: Tensor) -> Coupling:
         """Every unit stays where it is; in a wider target units are repeated, in a narrower one neighbours merge."""
         if target == model:
-            return Coupling(torch.arange(target, device=like.device), torch.ones(target).to(like))
-        rows, columns = torch.arange(max(target, model)), torch.arange(max(target, model))
-        matrix = torch.zeros(target, model)
-        matrix[rows * target // max(target, model), columns * model // max(target, model)] = 1.0
-        matrix = (matrix / matrix.sum(1, keepdim=True)).to(like)
-        return Coupling(soft=torch.stack([matrix, matrix]))
+            return Coupling(torch.arange(target, device=like.device), like.new_ones(target))
+        places = np.arange(max(target, model))
+        matrix = np.zeros((target, model))
+        matrix[places * target // len(places), places * model // len(places)] = 1.0
+        dense = torch.from_numpy(matrix / matrix.sum(1, keepdims=True)).to(like)
+        return Coupling(soft=torch.stack([dense, dense]))
 
     @staticmethod
     def best(odd: Tensor, even: Tensor, *, signs: bool) -> Coupling:
@@ -55,19 +62,33 @@ class Coupling:
         return Coupling(order, sign)
 
     @property
+    def hard(self) -> bool:
+        """Whether it is a permutation with signs."""
+        return self.order is not None
+
+    @property
+    def width(self) -> int:
+        """How many units the model has."""
+        return len(self.order) if self.order is not None else self.matrices.shape[2]
+
+    @property
     def matrices(self) -> Tensor:
         """What odd and what even slots are carried by where they are produced, [2, target units, model units]."""
         if self.order is None or self.sign is None:
             assert self.soft is not None, "a coupling is hard or soft"
             return self.soft
         units = torch.arange(len(self.order), device=self.sign.device)
-        dense = torch.zeros(2, len(units), len(units), dtype=self.sign.dtype, device=self.sign.device)
+        dense = self.sign.new_zeros(2, len(units), len(units))
         dense[0, units, self.order] = self.sign
         dense[1, units, self.order] = 1.0
         return dense
 
     def carry(self, units: Tensor, *, odd: bool, side: Side) -> Tensor:
-        """Values [model units, ...] of the model, carried to the target [target units, ...]."""
+        """Values [model units, ...] of the model, carried to the target [target units, ...].
+
+        Where units are consumed, the true sums of the columns divide: every unit hands out all its weights, also by a
+        coupling whose columns do not sum to what they should.
+        """
         if self.order is None or self.sign is None:
             matrices = self.matrices
             carrier = matrices[0 if odd else 1]
@@ -78,6 +99,26 @@ class Coupling:
         moved: Tensor = units.index_select(0, self.order)
         return moved * self.sign.view(-1, *[1] * (units.dim() - 1)) if odd else moved
 
+    def of_shuffled(self, order: NDArray[np.int64]) -> Coupling:
+        """The coupling by which the place of unit `u` of the model is taken by its unit `order[u]`."""
+        places = torch.from_numpy(order)
+        if self.order is None:
+            return Coupling(soft=self.matrices[:, :, places.argsort()])
+        return Coupling(places.to(self.order.device)[self.order], self.sign)
+
+    def after(self, first: Coupling) -> Coupling:
+        """This coupling with the target's units renumbered (and negated) so that a hard one becomes the identity."""
+        assert first.order is not None, "only a hard coupling has an inverse"
+        assert first.sign is not None, "a hard coupling has signs"
+        back = first.order.argsort()
+        sign = first.sign[back]
+        if self.order is None or self.sign is None:
+            odd, even = self.matrices[:, back]
+            return Coupling(soft=torch.stack([odd * sign[:, None], even]), column_error=self.column_error)
+        return Coupling(self.order[back], self.sign[back] * sign)
+
     def same_as(self, other: Coupling) -> bool:
         """Whether two couplings do the same."""
-        return torch.equal(self.matrices, other.matrices)
+        if self.order is not None and other.order is not None and self.sign is not None and other.sign is not None:
+            return torch.equal(self.order, other.order) and torch.equal(self.sign, other.sign)
+        return torch.allclose(self.matrices, other.matrices, rtol=0.0, atol=SAME)

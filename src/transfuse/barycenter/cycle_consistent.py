@@ -17,6 +17,7 @@ number of copies of one model. Not here: the repair of activations that the pape
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -26,15 +27,16 @@ from torch import Tensor
 
 from .coupling import Coupling
 from .equal_widths import check_equal_widths
-from .problem import Couplings, Problem, State
-from .sweeps import Step
+from .problem import Couplings, Problem
+from .steps import Step, Watch, unwatched
 
 Point = list[dict[str, Coupling]]
 
 
 def cycle_consistent(
-    problem: Problem, start: Sequence[Couplings] | None = None, *, steps: int = 100, tolerance: float = 1e-6
-) -> tuple[list[dict[str, Coupling]], list[Step]]:
+    problem: Problem, start: Sequence[Couplings] | None = None, *, steps: int = 100, tolerance: float = 1e-6,
+    watch: Watch = unwatched,
+) -> tuple[list[dict[str, Coupling]], list[Step]]:  # fmt: skip
     """Permutations of every space of every model into a universe, numbered so that the first model stays as it is.
 
     The agreement of all pairs is never below that of the start.
@@ -44,6 +46,7 @@ def cycle_consistent(
         start: Permutations to start from; default: no unit moves. Signs in it are ignored.
         steps: Most steps of Frank and Wolfe.
         tolerance: A step that adds less than this share of the agreement is not taken, and the climb has ended.
+        watch: Is told of each step.
 
     Returns:
         The couplings; and for the start and each step the objective of the nearest permutations, and how many of these
@@ -55,14 +58,18 @@ def cycle_consistent(
     check_equal_widths(problem)
     here = _nearest(start or [problem.start(model) for model in range(len(problem.states))])
     begun = last = here
-    history = [Step(_objective(problem, begun), 0)]
-    for _ in range(steps):
+    history = [Step(problem.objective(begun), 0)]
+    for number in range(1, steps + 1):
+        watch("step", number, steps)
         further = _step(problem, here, tolerance)
         if further is None:
             history.append(Step(history[-1].objective, 0))
             break
         here, before, last = further, last, _nearest(further)
-        history.append(Step(_objective(problem, last), _changes(before, last)))
+        history.append(Step(problem.objective(last), _changes(before, last)))
+    else:
+        note = f"the climb had not ended after {steps} steps; allow more steps"
+        history[-1] = replace(history[-1], note=note)
     if agreement(problem, last) < agreement(problem, begun):
         last = begun
         history.append(Step(history[0].objective, 0))
@@ -71,7 +78,7 @@ def cycle_consistent(
 
 def agreement(problem: Problem, couplings: Sequence[Couplings]) -> float:
     """f: the sum over all pairs of models of the agreement of what they carry to the universe."""
-    return float(_agreements(problem, [_carried(problem, couplings)])[0, 0])
+    return float(_agreements(problem, [couplings])[0, 0])
 
 
 def _step(problem: Problem, here: Point, tolerance: float) -> Point | None:
@@ -81,12 +88,10 @@ def _step(problem: Problem, here: Point, tolerance: float) -> Point | None:
     degree k in it: known everywhere from k + 1 places. So f is a polynomial of degree 2 k (4 for a weight matrix
     between two spaces), known from the inner products of what is carried at these places, and the line search is exact.
     """
-    carried = _carried(problem, here)
-    there = _towards(problem, here, carried)
+    there = _towards(problem, here)
     axes = max((len({pair.target.axis for pair in pairs}) for pairs in problem.blocks.values()), default=1)
     places = np.linspace(0.0, 1.0, axes + 1)
-    inner = [_carried(problem, _between(here, there, place)) for place in places[1:-1]]
-    products = _agreements(problem, [carried, *inner, _carried(problem, there)])
+    products = _agreements(problem, [_between(here, there, float(place)) for place in places])
     interpolation = np.linalg.inv(np.vander(places, increasing=True))
 
     def value(length: float) -> float:
@@ -98,18 +103,22 @@ def _step(problem: Problem, here: Point, tolerance: float) -> Point | None:
     return _between(here, there, length) if gained > tolerance * abs(value(0.0)) else None
 
 
-def _towards(problem: Problem, here: Point, carried: Sequence[State]) -> Point:
+def _towards(problem: Problem, here: Point) -> Point:
     """For each model and space the permutation with the largest inner product with the gradient of f.
 
     Where a space stands on two axes of a tensor, both count. Of two models the first stays (the paper's matching of a
     pair): if both moved, each would go to where the other one was.
     """
-    total = {name: torch.stack([state[name] for state in carried]).sum(0) for name in problem.blocks}
+    equal = replace(problem, weights=[1.0] * len(here))
+    total = equal.barycenter(here, problem.terms)
     found = list(here)
     for model in range(1 if len(here) == 2 else 0, len(here)):
-        others = {name: total[name] - carried[model][name] for name in total}
-        scores = {space: problem.scores(space, model, others, here[model]) for space in problem.widths}
-        found[model] = {space: _best(odd + even) for space, (odd, even) in scores.items()}
+        own = here[model]
+        found[model] = {}
+        for space in problem.widths:
+            others = {name: total[name] - problem.carried(model, name, own) for name in problem.terms_of(space)}
+            odd, even = problem.scores(space, model, others, own)
+            found[model][space] = _best(odd + even)
     return found
 
 
@@ -127,16 +136,23 @@ def longest_climb(value: Callable[[float], float], *, degree: int) -> float:
     return float(candidates[np.argmax([value(float(place)) for place in candidates])])
 
 
-def _agreements(problem: Problem, states: Sequence[Sequence[State]]) -> NDArray[np.float64]:
-    """For places a, b with the carried models X_a,p and X_b,p: the matrix of `sum_{p != q} <X_a,p, X_b,q> / 2`.
+def _agreements(problem: Problem, places: Sequence[Sequence[Couplings]]) -> NDArray[np.float64]:
+    """For places a, b that carry model p to X_a,p and X_b,p: the matrix of `sum_{p != q} <X_a,p, X_b,q> / 2`.
 
     A sum over pairs is `<sum_p X_p, sum_q Y_q> - sum_p <X_p, Y_p>`: linear in the number of models.
     """
-    total = np.zeros((len(states), len(states)))
-    for name in problem.blocks:
-        stacked = torch.stack([torch.stack([state[name] for state in place]) for place in states]).double()
-        sums, each = stacked.sum(1).flatten(1), stacked.flatten(1)
-        total += problem.importance.get(name, 1.0) / 2 * (sums @ sums.T - each @ each.T).cpu().numpy()
+    total = np.zeros((len(places), len(places)))
+    for name in problem.terms:
+        sums: Tensor | None = None
+        products = torch.zeros(len(places), len(places), dtype=torch.float64, device="cpu")
+        for model in range(len(problem.states)):
+            carried = [problem.carried(model, name, place[model]).flatten() for place in places]
+            stacked = torch.stack(carried).double()
+            products -= (stacked @ stacked.T).cpu()
+            sums = stacked if sums is None else sums.add_(stacked)
+        if sums is not None:
+            products += (sums @ sums.T).cpu()
+        total += problem.importance.get(name, 1.0) / 2 * products.numpy()
     return total
 
 
@@ -145,9 +161,15 @@ def _between(here: Point, there: Point, part: float) -> Point:
     return [
         own
         if own is other
-        else {name: Coupling(soft=torch.lerp(own[name].matrices, other[name].matrices, part)) for name in own}
+        else {name: own[name] if own[name] is other[name] else _mixed(own[name], other[name], part) for name in own}
         for own, other in zip(here, there, strict=True)
     ]
+
+
+def _mixed(own: Coupling, other: Coupling, part: float) -> Coupling:
+    if part in (0.0, 1.0):
+        return other if part else own
+    return Coupling(soft=torch.lerp(own.matrices, other.matrices, part))
 
 
 def _best(scores: Tensor) -> Coupling:
@@ -162,19 +184,7 @@ def _nearest(couplings: Sequence[Couplings]) -> Point:
 
 def _first_unmoved(couplings: Point) -> Point:
     """The same maps between models, the universe numbered as the units of the first model."""
-    result: Point = []
-    for each in couplings:
-        renumbered = {name: couplings[0][name].matrices[1].T @ own.matrices[1] for name, own in each.items()}
-        result.append({name: _best(matrix) for name, matrix in renumbered.items()})
-    return result
-
-
-def _carried(problem: Problem, couplings: Sequence[Couplings]) -> list[State]:
-    return [{name: problem.carried(model, name, own) for name in problem.blocks} for model, own in enumerate(couplings)]
-
-
-def _objective(problem: Problem, couplings: Sequence[Couplings]) -> float:
-    return problem.objective([problem.carried_state(model, each) for model, each in enumerate(couplings)])
+    return [{name: own.after(couplings[0][name]) for name, own in each.items()} for each in couplings]
 
 
 def _changes(before: Point, after: Point) -> int:

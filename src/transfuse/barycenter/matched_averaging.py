@@ -26,12 +26,13 @@ from torch import Tensor
 from ..transport import assignment
 from .coupling import Coupling
 from .equal_widths import check_equal_widths
-from .problem import Pair, Problem, units_of
-from .sweeps import Step, next_space
+from .layered import next_space
+from .problem import Problem
+from .steps import Step, Watch, unwatched
 
 
 def matched_averaging(
-    problem: Problem, *, sigma: float = 1.0, sigma0: float = 1.0, rounds: int = 5
+    problem: Problem, *, sigma: float = 1.0, sigma0: float = 1.0, rounds: int = 5, watch: Watch = unwatched
 ) -> tuple[list[dict[str, Coupling]], list[Step]]:
     """Spaces in the order of the layers, the models assigned to the global model one after another.
 
@@ -40,6 +41,7 @@ def matched_averaging(
         sigma: Standard deviation of the units of a model around the global one.
         sigma0: Standard deviation of the global units around zero.
         rounds: How often every model is taken out of the global model and matched to it again, after the first round.
+        watch: Is told of each space.
 
     Returns:
         The couplings; and for each space the objective after it, and how many models moved in its last round.
@@ -56,13 +58,14 @@ def matched_averaging(
         space, pairs = next_space(problem, done)
         moved = 0
         if pairs:
-            units = [_features(problem, model, pairs, couplings[model]) for model in range(count)]
+            units = [problem.features(model, pairs, couplings[model]) for model in range(count)]
             orders, moved = match(units, sigma=sigma, sigma0=sigma0, rounds=rounds)
             for own, order, rows in zip(couplings, orders, units, strict=True):
                 own[space] = Coupling(order, torch.ones_like(order, dtype=rows.dtype))
         done.add(space)
-        carried = [problem.carried_state(model, couplings[model]) for model in range(count)]
-        history.append(Step(problem.objective(carried), moved))
+        note = f"space {space}: {moved} models still moved in the last of {rounds} rounds; allow more rounds"
+        history.append(Step(problem.objective(couplings), moved, note if moved else ""))
+        watch(space, len(done), len(problem.layout.spaces))
     return couplings, history
 
 
@@ -115,13 +118,3 @@ def assignment_scores(
     joined = norms + units.square().sum(1) + 2 * total @ units.T
     odds = 2 * torch.log(seen / (models - seen))
     return (joined / (before + 1 / sigma**2) - norms / before) / sigma**4 + odds
-
-
-def _features(problem: Problem, model: int, pairs: Sequence[Pair], couplings: dict[str, Coupling]) -> Tensor:
-    """The incoming weights of each unit of a model [units, weights], their other axes in the common order."""
-    parts = []
-    for pair in pairs:
-        carried = problem.carried(model, pair.target.tensor, couplings, but=pair)
-        omega = problem.importance.get(pair.target.tensor, 1.0)
-        parts.append(omega**0.5 * units_of(carried, pair.models[model]).flatten(1))
-    return torch.cat(parts, 1)

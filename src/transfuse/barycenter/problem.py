@@ -1,11 +1,14 @@
 """The one objective: how far the models, carried to a common order, are from their barycenter.
 
-    F = sum_i lambda_i sum_t omega_t |W_t - T_i(W_i,t)|^2,    W_t = sum_i lambda_i T_i(W_i,t)
+    F = sum_i lambda_i sum_t omega_t (|W_t - T_i(W_i,t)|^2 + |W_i,t|^2 - |T_i(W_i,t)|^2)
+    W_t = sum_i lambda_i T_i(W_i,t)
 
-T_i carries every tensor t of model i along every axis by the couplings of the spaces there. With W eliminated (the
-paper's update formula), F falls exactly as the agreement of each model with the weighted sum of the others rises.
-The agreement is linear in the coupling of a space that stands once on each tensor (the paper's eq. for the l-th
-layer), and quadratic where it stands twice (hidden-to-hidden weights: Gromov-Wasserstein, Section 3).
+T_i carries every tensor t of model i along every axis by the couplings of the spaces there. What a coupling loses by
+mixing units, the last two terms, is nothing where it permutes or repeats them (norms of a model are those of the
+model with units repeated to the widths of the target). With W eliminated (the paper's update formula), F falls exactly
+as |W|^2 rises; between permutations, as the agreement of each model with the weighted sum of the others. The agreement
+is linear in the coupling of a space that stands once on each tensor (the paper's eq. for the l-th layer), and quadratic
+where it stands twice (hidden-to-hidden weights: Gromov-Wasserstein, Section 3).
 
 In: states, a layout. Out: carried states, scores for couplings, the objective. Here no solver chooses anything.
 """
@@ -71,10 +74,19 @@ class Problem:
                 found[pair.target.space].append(pair)
         return found
 
-    def is_quadratic(self, space: str) -> bool:
-        """Whether the space stands on two axes of one tensor."""
-        tensors = [pair.target.tensor for pair in self.blocks_of[space]]
-        return len(set(tensors)) < len(tensors)
+    @cached_property
+    def terms(self) -> list[str]:
+        """The tensors that enter the objective: those that move and hold numbers."""
+        return [name for name in self.blocks if self.states[0][name].is_floating_point()]
+
+    def terms_of(self, space: str) -> list[str]:
+        """Those on which a space stands."""
+        return [name for name in self.terms if any(pair.target.space == space for pair in self.blocks[name])]
+
+    def is_quadratic(self, space: str, tensors: Collection[str] | None = None) -> bool:
+        """Whether the space stands on two axes of one tensor (of these)."""
+        found = [pair.target.tensor for pair in self.blocks_of[space]]
+        return any(found.count(name) > 1 for name in (self.terms if tensors is None else tensors))
 
     def start(self, model: int) -> dict[str, Coupling]:
         """Units of a model stay where they are, are repeated, or merge, as the widths ask."""
@@ -90,30 +102,43 @@ class Problem:
             result = _carry(result, axis, pairs, model, couplings)
         return result
 
-    def carried_state(self, model: int, couplings: Couplings) -> dict[str, Tensor]:
-        """All tensors of a model in the common order."""
-        return {name: self.carried(model, name, couplings) for name in self.states[model]}
-
-    def barycenter(self, carried: Sequence[State]) -> dict[str, Tensor]:
-        """The weighted mean of carried states: the minimiser for given couplings (the paper's update formula)."""
-        return {
-            name: sum(
-                (weight * state[name] for weight, state in zip(self.weights, carried, strict=True)),
-                start=torch.zeros_like(tensor),
-            )
-            for name, tensor in carried[0].items()
-            if tensor.is_floating_point()
-        }
-
-    def objective(self, carried: Sequence[State]) -> float:
-        """F for carried states and their barycenter."""
-        mean = self.barycenter(carried)
-        total = 0.0
-        for weight, state in zip(self.weights, carried, strict=True):
-            for name in self.blocks:
-                gap = float((state[name] - mean[name]).double().square().sum())
-                total += weight * self.importance.get(name, 1.0) * gap
+    def mean(self, tensor: str, couplings: Sequence[Couplings]) -> Tensor:
+        """The weighted mean of a tensor over the carried models: the minimiser of F (the paper's update formula)."""
+        total = torch.zeros_like(first := self.carried(0, tensor, couplings[0]))
+        for model, weight in enumerate(self.weights):
+            if weight:
+                total += weight * (first if model == 0 else self.carried(model, tensor, couplings[model]))
         return total
+
+    def barycenter(self, couplings: Sequence[Couplings], tensors: Collection[str] | None = None) -> dict[str, Tensor]:
+        """The means of some tensors (default: of all that hold numbers)."""
+        names = [name for name, tensor in self.states[0].items() if _averages(tensor)] if tensors is None else tensors
+        return {name: self.mean(name, couplings) for name in names}
+
+    def objective(self, couplings: Sequence[Couplings]) -> float:
+        """F for given couplings of every model."""
+        total = 0.0
+        for name in self.terms:
+            mean = self.mean(name, couplings)
+            for model, weight in enumerate(self.weights):
+                moved = self.carried(model, name, couplings[model])
+                total += weight * self.importance.get(name, 1.0) * _squared(moved - mean)
+                if not all(couplings[model][pair.target.space].hard for pair in self.blocks[name]):
+                    lost = self._squared_norm(model, name) - _squared(moved)
+                    total += weight * self.importance.get(name, 1.0) * lost
+        return total
+
+    def _squared_norm(self, model: int, tensor: str) -> float:
+        """|W|^2 of a tensor of a model whose units are repeated to the widths of the target."""
+        values = self.states[model][tensor]
+        for pair in self.blocks[tensor]:
+            target, own = len(pair.target.positions), len(pair.models[model].positions)
+            if target != own:
+                ratio = target / own if pair.target.side == "produces" else own / target
+                scale = values.new_ones(values.shape[pair.target.axis])
+                scale[torch.from_numpy(pair.models[model].positions).to(scale.device)] = ratio**0.5
+                values = values * scale.view([-1 if axis == pair.target.axis else 1 for axis in range(values.dim())])
+        return _squared(values)
 
     def scores(
         self, space: str, model: int, target: State, couplings: Couplings, *, tensors: Collection[str] | None = None
@@ -129,15 +154,15 @@ class Problem:
             target: The state to agree with.
             couplings: The present couplings of the model; an axis of a space without one is left out of the sum
                 by leaving out its tensor.
-            tensors: Only these tensors count; default: all.
+            tensors: Only these tensors count; default: all terms.
         """
         first = self.blocks_of[space][0]
-        like = self.states[model][first.target.tensor]
+        like = self.states[model][self.terms_of(space)[0]]
         shape = len(first.target.positions), len(first.models[model].positions)
         odd, even = (torch.zeros(shape, dtype=like.dtype, device=like.device) for _ in range(2))
         for pair in self.blocks_of[space]:
             name = pair.target.tensor
-            if tensors is not None and name not in tensors:
+            if name not in (self.terms if tensors is None else tensors):
                 continue
             own = units_of(self.carried(model, name, couplings, but=pair), pair.models[model])
             other = units_of(target[name], pair.target)
@@ -157,6 +182,30 @@ class Problem:
             for name in tensors
         )
 
+    def features(self, model: int, pairs: Sequence[Pair], couplings: Couplings) -> Tensor:
+        """What some blocks hold of each unit of a model [units, values], their other axes in the common order."""
+        return torch.cat([
+            self.importance.get(pair.target.tensor, 1.0) ** 0.5
+            * units_of(self.carried(model, pair.target.tensor, couplings, but=pair), pair.models[model]).flatten(1)
+            for pair in pairs
+        ], 1)  # fmt: skip
+
+    def target_features(self, target: State, pairs: Sequence[Pair]) -> Tensor:
+        """The same of a state of the target."""
+        return torch.cat([
+            self.importance.get(pair.target.tensor, 1.0) ** 0.5
+            * units_of(target[pair.target.tensor], pair.target).flatten(1)
+            for pair in pairs
+        ], 1)  # fmt: skip
+
+
+def _averages(tensor: Tensor) -> bool:
+    return tensor.is_floating_point() or tensor.is_complex()
+
+
+def _squared(tensor: Tensor) -> float:
+    return float(tensor.square().sum(dtype=torch.float64))
+
 
 def units_of(tensor: Tensor, block: Block) -> Tensor:
     """A tensor as [units, slots, rest] of a block."""
@@ -171,7 +220,8 @@ def _carry(tensor: Tensor, axis: int, pairs: Sequence[Pair], model: int, couplin
     moving = sum(pair.models[model].positions.size for pair in pairs)
     length = len(front) - moving + sum(pair.target.positions.size for pair in pairs)
     result = front.new_zeros(length, *front.shape[1:])
-    result[_rest(length, [pair.target for pair in pairs])] = front[_rest(len(front), [p.models[model] for p in pairs])]
+    there, here = [pair.target for pair in pairs], [pair.models[model] for pair in pairs]
+    result[_rest(length, there, front.device)] = front[_rest(len(front), here, front.device)]
     for pair in pairs:
         own, target = pair.models[model], pair.target
         for slots, odd in ((target.odd, True), (~target.odd, False)):
@@ -181,9 +231,9 @@ def _carry(tensor: Tensor, axis: int, pairs: Sequence[Pair], model: int, couplin
     return result.movedim(0, axis)
 
 
-def _rest(length: int, blocks: Sequence[Block]) -> Tensor:
+def _rest(length: int, blocks: Sequence[Block], device: torch.device) -> Tensor:
     """Positions of an axis that no block holds."""
     free = np.ones(length, dtype=bool)
     for block in blocks:
         free[block.positions] = False
-    return torch.from_numpy(np.flatnonzero(free))
+    return torch.from_numpy(np.flatnonzero(free)).to(device)

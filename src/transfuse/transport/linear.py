@@ -65,7 +65,7 @@ def _simplex(scores: Tensor) -> Tensor:
 
 
 def entropic(scores: Tensor, epsilon: float, *, iterations: int = 1000, tolerance: float = 1e-6) -> Plan:
-    """The entropic coupling, by Sinkhorn's algorithm in the log domain, float64 (Cuturi 2013).
+    """The entropic coupling, by Sinkhorn's algorithm, stabilised in the log domain, float64 (Cuturi 2013).
 
     Args:
         scores: Scores [m, n].
@@ -88,6 +88,28 @@ def entropic(scores: Tensor, epsilon: float, *, iterations: int = 1000, toleranc
         error = float((masses.exp() * n / m - 1).abs().max())
         if error > tolerance:
             columns = columns - (masses - math.log(m / n))
-    rows = -torch.logsumexp(scaled + columns, dim=1)
-    coupling = torch.exp(scaled + rows[:, None] + columns)
+            further, taken = _kernel_steps(scaled, columns, min(iterations - steps, 100), tolerance)
+            columns, steps = columns + further, steps + taken
+    coupling = torch.softmax(scaled + columns, dim=1)
     return Plan(coupling.to(scores.dtype), error, steps, error <= tolerance)
+
+
+def _kernel_steps(scaled: Tensor, columns: Tensor, steps: int, tolerance: float) -> tuple[Tensor, int]:
+    """Further iterations from potentials of the columns: what to add to these, and how many were made.
+
+    The kernel is put into the potentials first, so an iteration is two products of a matrix with a vector; it ends
+    before numbers leave the range in which they are exact.
+    """
+    m, n = scaled.shape
+    kernel = torch.softmax(scaled + columns, dim=1)
+    factors = torch.ones(n, dtype=scaled.dtype, device=scaled.device)
+    for step in range(steps):
+        masses = (1.0 / (kernel @ factors)) @ kernel
+        proposed = (m / n) / masses
+        if not bool((proposed.log().abs() < 60).all()):  # also where a mass is zero
+            return factors.log(), step
+        settled = bool(((proposed / factors - 1).abs() < tolerance / 2).all())
+        factors = proposed
+        if settled:
+            return factors.log(), step + 1
+    return factors.log(), steps

@@ -1,0 +1,91 @@
+"""One coupling: the units of one space of one model matched to those of a target, everything else being as it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from ..transport import ascend, entropic
+from .coupling import Coupling
+from .problem import Couplings, Problem, State
+
+Distance = Literal["squared", "plain"]
+
+
+@dataclass(frozen=True)
+class Matching:
+    """How a coupling is found.
+
+    Args:
+        signs: Units may be negated where their space allows.
+        epsilon: Entropic couplings, with this regularisation relative to the spread of the scores; default: exact.
+        distance: Of the weights of two units: squared, or the plain Euclidean one (only where the agreement is linear).
+    """
+
+    signs: bool = False
+    epsilon: float | None = None
+    distance: Distance = "squared"
+
+
+EXACT = Matching()
+
+
+def couple(
+    problem: Problem, space: str, model: int, target: State, *, couplings: Couplings, matching: Matching = EXACT
+) -> Coupling:
+    """The best coupling of one space and one model to a target, by all tensors that the target holds.
+
+    Exact where the agreement is linear; a monotone ascent where it is quadratic. With an epsilon, entropic: Sinkhorn at
+    the scores, repeated at the scores of the coupling found where the agreement is quadratic (Peyre et al. 2016).
+    """
+    allowed = matching.signs and problem.layout[space].signs
+    touched = [name for name in problem.terms_of(space) if name in target]
+    quadratic = problem.is_quadratic(space, touched)
+
+    def scores(coupling: Coupling) -> tuple[Tensor, Tensor]:
+        if matching.distance == "plain":
+            minus = -_distances(problem, space, model, target, couplings)
+            return minus, torch.zeros_like(minus)
+        return problem.scores(space, model, target, {**couplings, space: coupling}, tensors=touched)
+
+    if matching.epsilon is not None:
+        return _entropic(scores, couplings[space], matching.epsilon, repeats=20 if quadratic else 1)
+    if not quadratic:
+        odd, even = scores(couplings[space])
+        return Coupling.best(odd, even, signs=allowed)
+    best, _ = ascend(
+        couplings[space],
+        gradient=lambda soft: torch.stack(scores(Coupling(soft=soft))),
+        value=lambda soft: problem.agreement(model, target, {**couplings, space: Coupling(soft=soft)}, touched),
+        vertex=lambda at: Coupling.best(at[0], at[1], signs=allowed),
+        matrix=lambda coupling: coupling.matrices,
+    )
+    return best
+
+
+def _distances(problem: Problem, space: str, model: int, target: State, couplings: Couplings) -> Tensor:
+    """Euclidean distances of the weights of the target's units and of a model's, [target units, model units]."""
+    pairs = [pair for pair in problem.blocks_of[space] if pair.target.tensor in target]
+    left, right = problem.target_features(target, pairs), problem.features(model, pairs, couplings)
+    return torch.cdist(left, right, compute_mode="donot_use_mm_for_euclid_dist")
+
+
+def _entropic(
+    scores: Callable[[Coupling], tuple[Tensor, Tensor]], start: Coupling, epsilon: float, *, repeats: int
+) -> Coupling:
+    """Sinkhorn at the scores of the present coupling, again and again until it stays."""
+    coupling = start
+    for _ in range(repeats):
+        odd, even = scores(coupling)
+        plan = entropic(odd + even, epsilon, iterations=2000, tolerance=1e-3)
+        error = 0.0 if plan.converged else plan.column_error
+        found = Coupling(soft=torch.stack([plan.coupling, plan.coupling]), column_error=error)
+        settled = found.same_as(coupling)
+        coupling = found
+        if settled:
+            break
+    return coupling

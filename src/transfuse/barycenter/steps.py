@@ -1,0 +1,30 @@
+"""What a method tells while and after it works: steps, and who is told of them.
+
+The core prints nothing. It calls a watcher `watch(stage, done, total)`; whoever wants a progress bar passes one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+Watch = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True)
+class Step:
+    """One sweep, or one space of a layer-by-layer method.
+
+    Args:
+        objective: F after it.
+        changed: How many couplings it changed.
+        note: What has not converged here, how far it is off and what to do; empty if all is well.
+    """
+
+    objective: float
+    changed: int
+    note: str = ""
+
+
+def unwatched(stage: str, done: int, total: int) -> None:
+    """The watcher that does nothing."""

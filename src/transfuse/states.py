@@ -1,0 +1,131 @@
+"""States on their way into a fusion and out of it: checks, working types, an order of models, aligned copies.
+
+In: states as the user gave them, couplings. Out: states in which arithmetic is safe, new states in the user's types.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import torch
+from torch import Tensor
+
+from .barycenter import Coupling, Problem
+from .errors import InputError, listing
+from .layout import Layout
+
+State = Mapping[str, Tensor]
+
+
+def check_states(states: Sequence[State], layout: Layout) -> None:
+    """Finite numbers, the same constants, shared memory only where the layout allows it.
+
+    Raises:
+        InputError: with everything that is wrong.
+    """
+    problems = []
+    for number, state in enumerate(states, start=1):
+        problems += [f"model {number}: {text}" for text in _shared(state, layout)]
+        for name, tensor in state.items():
+            if tensor.is_complex() and any(axis.spaces for axis in layout.tensors[name]):
+                problems.append(f"model {number}: tensor {name} is complex and has units that move; fix its axes")
+            if tensor.is_floating_point() or tensor.is_complex():
+                if not bool(tensor.isfinite().all()):
+                    problems.append(f"model {number}: tensor {name} holds NaN or infinity")
+            elif not name.endswith("num_batches_tracked") and not torch.equal(tensor, states[0][name]):
+                problems.append(f"model {number}: tensor {name} ({tensor.dtype}) differs from that of model 1")
+    if problems:
+        raise InputError(listing("these models cannot be fused:", problems))
+
+
+def _shared(state: State, layout: Layout) -> list[str]:
+    """Tensors that share memory and would be carried in different ways: one cannot hold both results."""
+    found: dict[int, str] = {}
+    problems = []
+    for name, tensor in state.items():
+        if not tensor.numel():
+            continue
+        other = found.setdefault(tensor.untyped_storage().data_ptr(), name)
+        twin = state[other]
+        if other == name or not _overlap(tensor, twin):
+            continue
+        if tensor.data_ptr() != twin.data_ptr() or tensor.shape != twin.shape or tensor.stride() != twin.stride():
+            problems.append(f"tensor {name} overlaps {other} in memory without being the same; clone one of them")
+        elif layout.tensors[name] != layout.tensors[other]:
+            problems.append(
+                f"tensors {name} and {other} are one in memory, but the layout moves them differently; give both the "
+                "same axes, or clone one of them"
+            )
+    return problems
+
+
+def _overlap(one: Tensor, other: Tensor) -> bool:
+    """Whether the spans of two tensors in one storage meet."""
+    spans = []
+    for tensor in (one, other):
+        steps = (stride * (length - 1) for stride, length in zip(tensor.stride(), tensor.shape, strict=True))
+        spans.append((tensor.data_ptr(), tensor.data_ptr() + tensor.element_size() * (1 + sum(steps))))
+    return spans[0][0] < spans[1][1] and spans[1][0] < spans[0][1]
+
+
+def working_states(states: Sequence[State]) -> list[dict[str, Tensor]]:
+    """The states with all floating-point tensors in one type in which sums of products are safe.
+
+    Float64 if any is, else float32. What has that type already is not copied.
+    """
+    kinds = {tensor.dtype for state in states for tensor in state.values()}
+    kind = torch.float64 if kinds & {torch.float64, torch.complex128} else torch.float32
+    return [
+        {name: tensor.detach().to(kind) if tensor.is_floating_point() else tensor.detach() for name, tensor in each}
+        for each in (state.items() for state in states)
+    ]
+
+
+def own_order(states: Sequence[State], weights: Sequence[float]) -> list[int]:
+    """An order of models that depends on what they hold and not on the order in which they are given."""
+    keys = [
+        [weights[model]]
+        + [float(tensor.sum(dtype=torch.float64)) for tensor in state.values() if tensor.is_floating_point()]
+        for model, state in enumerate(states)
+    ]
+    return sorted(range(len(states)), key=keys.__getitem__)
+
+
+def as_first_model(couplings: Sequence[Mapping[str, Coupling]]) -> list[dict[str, Coupling]]:
+    """The same couplings, the target's units numbered (and signed) as the first model's where that one is permuted."""
+    first = couplings[0]
+    return [
+        {name: coupling.after(first[name]) if first[name].hard else coupling for name, coupling in each.items()}
+        for each in couplings
+    ]
+
+
+def as_type(tensor: Tensor, like: Tensor) -> Tensor:
+    """A tensor of its own, in the type of another."""
+    new = tensor.to(like.dtype, memory_format=torch.contiguous_format)
+    shares = new.untyped_storage().data_ptr() in (
+        tensor.untyped_storage().data_ptr(),
+        like.untyped_storage().data_ptr(),
+    )
+    return new.clone(memory_format=torch.contiguous_format) if shares else new
+
+
+def carried_away(
+    problem: Problem,
+    own: Sequence[dict[str, Tensor]],
+    couplings: Sequence[Mapping[str, Coupling]],
+    states: Sequence[State],
+) -> tuple[dict[str, Tensor], ...]:
+    """Every model in the common order, in its own types. The working states are emptied.
+
+    A tensor is let go as soon as it is carried: at no time are there two more copies of all models.
+    """
+    aligned = []
+    for model, state in enumerate(own):
+        new = {}
+        for name in list(state):
+            carried = problem.carried(model, name, couplings[model])
+            new[name] = as_type(carried, states[model][name])
+            del carried, state[name]
+        aligned.append(new)
+    return tuple(aligned)
