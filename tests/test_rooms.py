@@ -23,7 +23,7 @@ FLOORS = (
     ("plots", "report"),  # of plain records; a fusion writes its own report, hence below api
     ("api", "recalibrate"),
     ("checkpoints",),
-    ("flower",),
+    ("flower", "streaming"),
     ("demo",),
     ("cli",),
     ("__main__", "public"),

@@ -197,9 +197,9 @@ def fuse_states(  # noqa: PLR0913
     if not states:
         raise InputError("no states to fuse; give one or more")
     layout.check(*states)
-    shares = _proportions(weights, len(states))
+    shares = proportions(weights, len(states))
     check_states(states, layout)
-    wanted = _target_widths(layout, layout.widths(states[0]), widths or {})
+    wanted = target_widths(layout, layout.widths(states[0]), widths or {})
     own = working_states(states)
     if row.balance:
         own = [balanced(state, layout) for state in own]
@@ -219,7 +219,7 @@ def fuse_states(  # noqa: PLR0913
     )  # fmt: skip
 
 
-def _proportions(weights: Sequence[float] | None, count: int) -> list[float]:
+def proportions(weights: Sequence[float] | None, count: int) -> list[float]:
     """Weights that sum to 1."""
     given = [1.0] * count if weights is None else [float(weight) for weight in weights]
     if len(given) != count:
@@ -229,7 +229,7 @@ def _proportions(weights: Sequence[float] | None, count: int) -> list[float]:
     return [weight / sum(given) for weight in given]
 
 
-def _target_widths(layout: Layout, own: Mapping[str, int], wanted: Mapping[str, int]) -> dict[str, int]:
+def target_widths(layout: Layout, own: Mapping[str, int], wanted: Mapping[str, int]) -> dict[str, int]:
     """The widths of the result: those asked for, and the first model's where none is."""
     problems = [f"no space is called {name!r}" for name in wanted if name not in own]
     problems += [f"space {name} cannot have {width!r} units" for name, width in wanted.items() if width < 1]

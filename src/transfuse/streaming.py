@@ -1,0 +1,198 @@
+"""Fusing states that need not fit into memory: tensors are read when needed, results made when written.
+
+Couplings are small. They are found first, and the fused tensors follow from them one by one. The numbers are those of
+`fuse_states`; with `low_memory` up to rounding, for nothing but couplings, factors of units and one sum of the models
+(the size of the result) is kept, and every tensor is read again whenever it is needed.
+
+In: lazy states, a layout. Out: lazy states, and what a fusion tells. Not here: files.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from .api import proportions, target_widths
+from .barycenter import Coupling, Problem, Step
+from .checkpoints import Entry, Tensors, entries_of
+from .errors import InputError, listing
+from .layout import Block, Layout, balanced
+from .methods import METHODS, Run
+from .progress import Progress, watching
+from .states import as_first_model, check_states, own_order, working_states
+
+State = Mapping[str, Tensor]
+Factors = Mapping[str, NDArray[np.float64]]
+_PIECE = 1 << 22  # numbers that are worked on at a time
+
+
+@dataclass(frozen=True, eq=False)
+class Streamed:
+    """A fusion whose tensors are made when asked for; see `FusedStates`.
+
+    Args:
+        state: The fused state.
+        aligned: Every model in the common order.
+        history: The objective and the number of changes after each sweep.
+        status: How it ended.
+        weights: Proportions of the models.
+        seconds: How long it took to find the couplings.
+    """
+
+    state: Tensors
+    aligned: tuple[Tensors, ...]
+    history: tuple[Step, ...]
+    status: str
+    weights: tuple[float, ...]
+    seconds: float
+
+
+def fuse_streamed(  # noqa: PLR0913
+    states: Sequence[State], layout: Layout, *, method: str = "auto", weights: Sequence[float] | None = None,
+    widths: Mapping[str, int] | None = None, seed: int = 0, low_memory: bool = False, progress: Progress = False,
+    **options: Any,
+) -> Streamed:  # fmt: skip
+    """Fuse states tensor by tensor; arguments as for `fuse_states`."""
+    started = time.perf_counter()
+    row = METHODS[method]
+    if problems := row.problems(options):
+        raise InputError(listing(f"method {method} cannot be used so:", problems))
+    layout.check(*states)
+    shares = proportions(weights, len(states))
+    check_states(states, layout)
+    wanted = target_widths(layout, layout.widths(states[0]), widths or {})
+    own: list[Any] = [_working(state) for state in states] if low_memory else list(working_states(states))
+    if row.balance:
+        own = [balanced_lazily(state, layout) if low_memory else balanced(state, layout) for state in own]
+    order = own_order(own, shares) if row.order_free else list(range(len(own)))
+    problem = Problem([own[model] for model in order], layout, [shares[model] for model in order], wanted)
+    with watching(progress, method) as watch:
+        found, history = row.couple(problem, Run(np.random.default_rng(seed), watch), **options)
+    couplings = as_first_model([found[order.index(model)] for model in range(len(own))])
+    final = Problem(own, layout, shares, wanted)
+    status = "; ".join(step.note for step in history if step.note) or "converged"
+    return Streamed(
+        _means(final, couplings, states[0]),
+        tuple(_carried(final, model, couplings[model], state) for model, state in enumerate(states)),
+        tuple(history), status, tuple(shares), time.perf_counter() - started,
+    )  # fmt: skip
+
+
+def _working(state: State) -> Tensors:
+    """A state in a type in which sums of products are safe, converted at each reading."""
+    entries = entries_of(state)
+    kind = torch.float64 if any(entry.dtype == torch.float64 for entry in entries.values()) else torch.float32
+    found = [
+        Entry(name, kind if entry.dtype.is_floating_point else entry.dtype, entry.shape)
+        for name, entry in entries.items()
+    ]
+    return Tensors(found, lambda entry: state[entry.name].detach().to(entry.dtype))
+
+
+def _means(problem: Problem, couplings: Sequence[Mapping[str, Coupling]], like: State) -> Tensors:
+    """The fused tensors, in the types of the first model."""
+    entries = entries_of(like)
+    averaged = {name for name, entry in entries.items() if entry.dtype.is_floating_point or entry.dtype.is_complex}
+
+    def mean(entry: Entry) -> Tensor:
+        if entry.name not in averaged:
+            return problem.carried(0, entry.name, couplings[0])
+        return problem.mean(entry.name, couplings).to(entry.dtype)
+
+    return Tensors([_resized(problem, entry) for entry in entries.values()], mean)
+
+
+def _carried(problem: Problem, model: int, couplings: Mapping[str, Coupling], like: State) -> Tensors:
+    """The tensors of one model in the common order, in its own types."""
+    entries = [_resized(problem, entry) for entry in entries_of(like).values()]
+    return Tensors(entries, lambda entry: problem.carried(model, entry.name, couplings).to(entry.dtype))
+
+
+def _resized(problem: Problem, entry: Entry) -> Entry:
+    """What a tensor of the first model is in the target's widths."""
+    shape = list(problem.states[0][entry.name].shape)
+    for pair in problem.blocks.get(entry.name, ()):
+        shape[pair.target.axis] += pair.target.positions.size - pair.models[0].positions.size
+    return Entry(entry.name, entry.dtype, tuple(shape))
+
+
+def balanced_lazily(state: State, layout: Layout, *, rounds: int = 20) -> Tensors:
+    """`transfuse.layout.balanced`, with factors that are applied at each reading instead of to copies."""
+    widths = layout.widths(state)
+    scaled = {space.name for space in layout.spaces if space.scales}
+    blocks: dict[str, list[Block]] = {}
+    for block in layout.blocks(widths):
+        if block.space in scaled and block.odd.any():
+            blocks.setdefault(block.tensor, []).append(block)
+    factors = {name: np.ones(widths[name]) for name in scaled}
+    for _ in range(rounds if scaled else 0):
+        change = _balancing(state, blocks, factors)
+        factors = {name: factors[name] * change[name] for name in factors}
+        if all(np.allclose(each, 1.0, atol=1e-7) for each in change.values()):
+            break
+    entries = list(entries_of(state).values())
+    return Tensors(entries, lambda entry: _scaled(state[entry.name], blocks.get(entry.name, ()), factors))
+
+
+def _balancing(state: State, blocks: Mapping[str, Sequence[Block]], factors: Factors) -> dict[str, NDArray[np.float64]]:
+    """By how much more each unit must be multiplied so that what produces and what consumes it have equal norms."""
+    norms = {(name, side): np.zeros(len(each)) for name, each in factors.items() for side in ("produces", "consumes")}
+    for tensor, own in blocks.items():
+        sums = _squares(state[tensor], [_axis_factor(state[tensor].shape[b.axis], b, factors) for b in own], own)
+        for block, total in zip(own, sums, strict=True):
+            norms[block.space, block.side] += total[block.positions[:, block.odd]].sum(1)
+    change = {}
+    for name in factors:
+        produced, consumed = norms[name, "produces"], norms[name, "consumes"]
+        usable = (produced > 0) & (consumed > 0)
+        ratio = np.divide(consumed, produced, out=np.ones(len(produced)), where=usable)
+        change[name] = ratio**0.25
+    return change
+
+
+def _squares(
+    tensor: Tensor, factors: Sequence[NDArray[np.float64]], blocks: Sequence[Block]
+) -> list[NDArray[np.float64]]:
+    """For each block, the sums of squares of a scaled tensor at each position of the block's axis, piece by piece."""
+    sums = [torch.zeros(tensor.shape[block.axis], dtype=torch.float64) for block in blocks]
+    rows = max(1, _PIECE // max(1, tensor.numel() // max(1, len(tensor))))
+    for start in range(0, len(tensor), rows):
+        piece = tensor[start : start + rows].double()
+        for block, factor in zip(blocks, factors, strict=True):
+            own = factor[start : start + rows] if block.axis == 0 else factor
+            piece = piece * _along(own, block.axis, piece)
+        piece = piece.square_()
+        for block, total in zip(blocks, sums, strict=True):
+            found = piece.movedim(block.axis, 0).flatten(1).sum(1) if piece.dim() > 1 else piece
+            if block.axis == 0:
+                total[start : start + rows] += found
+            else:
+                total += found
+    return [total.numpy() for total in sums]
+
+
+def _axis_factor(length: int, block: Block, factors: Factors) -> NDArray[np.float64]:
+    """What each position of an axis is multiplied by."""
+    unit = factors[block.space] if block.side == "produces" else 1.0 / factors[block.space]
+    factor = np.ones(length)
+    factor[block.positions] = np.where(block.odd, unit[:, None], 1.0)
+    return factor
+
+
+def _along(factor: NDArray[np.float64], axis: int, tensor: Tensor) -> Tensor:
+    shape = [-1 if each == axis else 1 for each in range(tensor.dim())]
+    return torch.from_numpy(factor).to(tensor.dtype).view(shape)
+
+
+def _scaled(tensor: Tensor, blocks: Sequence[Block], factors: Factors) -> Tensor:
+    """A tensor with the factors of its units."""
+    for block in blocks:
+        tensor = tensor * _along(_axis_factor(tensor.shape[block.axis], block, factors), block.axis, tensor)
+    return tensor
