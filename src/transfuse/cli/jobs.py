@@ -1,0 +1,164 @@
+"""From options to what a verb works on: checkpoints that fit one architecture, its layout, modules.
+
+Everything that cannot work is refused here, before any work is done.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from argparse import Namespace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor, nn
+
+from ..checkpoints import Checkpoint, entries_of, fitted, open_checkpoint
+from ..checkpoints.pytorch_file import ties_of
+from ..errors import InputError, LayoutError, listing
+from ..layout import Layout, parse
+from ..rebuilding import with_state
+from ..tracing import trace
+from .specs import Blueprint, blueprint, example_inputs, pairs
+
+
+@dataclass(frozen=True, eq=False)
+class Job:
+    """Checkpoints of one architecture.
+
+    Args:
+        checkpoints: Under the names of the model.
+        layout: Which axes move together.
+        inputs: Example inputs, if there is a model.
+        build: Makes a module of the architecture, if there is a model.
+    """
+
+    checkpoints: tuple[Checkpoint, ...]
+    layout: Layout
+    inputs: Any = None
+    build: Callable[[], nn.Module] | None = None
+
+    @property
+    def states(self) -> list[Mapping[str, Tensor]]:
+        """The tensors of each checkpoint."""
+        return [checkpoint.tensors for checkpoint in self.checkpoints]
+
+    def modules(self) -> list[nn.Module]:
+        """Each checkpoint as a module."""
+        if self.build is None:
+            raise InputError("this needs the network itself: pass --model")
+        return [loaded(self.build(), checkpoint) for checkpoint in self.checkpoints]
+
+
+def prepared(options: Namespace, paths: Sequence[str]) -> Job:
+    """Open checkpoints and learn their layout, by tracing the model or from a file."""
+    if not options.verbose:
+        warnings.simplefilter("ignore")
+    _check_different(paths)
+    opened = _all(open_checkpoint, paths)
+    given = read_layout(options.layout) if getattr(options, "layout", None) else None
+    if options.model is None:
+        if given is None:
+            raise InputError("the architecture is needed: pass --model SPEC, or --layout FILE for state dicts alone")
+        job = Job(_fitted(opened, list(given.tensors), {}), given)
+    else:
+        plan = blueprint(options.model, pairs(options.model_args, "--model-args"))
+        job = _traced(options, opened, plan, given)
+    _check_shapes(job)
+    return job
+
+
+def opened_modules(options: Namespace, paths: Sequence[str]) -> tuple[list[nn.Module], Blueprint]:
+    """Checkpoints as modules, without tracing."""
+    if not options.verbose:
+        warnings.simplefilter("ignore")
+    if options.model is None:
+        raise InputError("this needs the network itself: pass --model SPEC")
+    _check_different(paths)
+    opened = _all(open_checkpoint, paths)
+    plan = blueprint(options.model, pairs(options.model_args, "--model-args"))
+    own = plan.build().state_dict()
+    return [loaded(plan.build(), each) for each in _fitted(opened, list(own), ties_of(own))], plan
+
+
+def _traced(options: Namespace, opened: Sequence[Checkpoint], plan: Blueprint, given: Layout | None) -> Job:
+    model = plan.build()
+    own = model.state_dict()
+    checkpoints = _fitted(opened, list(own), ties_of(own))
+    inputs = example_inputs(options, plan)
+    layout = trace(loaded(model, checkpoints[0]), inputs, proof=not options.no_proof) if given is None else given
+    return Job(checkpoints, layout, inputs, plan.build)
+
+
+def loaded(model: nn.Module, checkpoint: Checkpoint) -> nn.Module:
+    """A module with the weights of a checkpoint: mapped from the file where types and shapes allow, else copied."""
+    own = model.state_dict()
+    found = entries_of(checkpoint.tensors)
+    if any(found[name].shape != tuple(tensor.shape) for name, tensor in own.items()):
+        return with_state(model, dict(checkpoint.tensors)).eval()
+    same = all(found[name].dtype == tensor.dtype for name, tensor in own.items())
+    model.load_state_dict(dict(checkpoint.tensors), assign=same and not ties_of(own))
+    return model.eval()
+
+
+def read_layout(path: str) -> Layout:
+    """A layout in a file."""
+    try:
+        return parse(Path(path).read_text("utf-8"))
+    except OSError as error:
+        raise InputError(f"--layout {path} cannot be read ({error.strerror})") from error
+    except UnicodeDecodeError as error:
+        raise InputError(f"--layout {path} is no text; expected what `transfuse trace` prints") from error
+
+
+def check_new(path: str | None, *, force: bool) -> None:
+    """Refuse to write a file over another one, or where nothing can be written."""
+    if path is None:
+        return
+    file = Path(path)
+    if file.exists() and not force:
+        raise InputError(f"{path} exists; pass --force to replace it, or another path")
+    if not file.parent.is_dir():
+        raise InputError(f"the folder {file.parent} does not exist; create it first (mkdir -p), or write elsewhere")
+
+
+def _check_different(paths: Sequence[str]) -> None:
+    """No checkpoint is given twice."""
+    seen: list[str] = []
+    for path in paths:
+        twin = next((each for each in seen if Path(path).exists() and os.path.samefile(path, each)), None)
+        if twin is not None:
+            raise InputError(f"{path} and {twin} are the same file; give different checkpoints (or one, with --target)")
+        if Path(path).exists():
+            seen.append(path)
+
+
+def _fitted(opened: Sequence[Checkpoint], names: Sequence[str], ties: Mapping[str, str]) -> tuple[Checkpoint, ...]:
+    return tuple(_all(lambda each: fitted(each, names, ties), opened))
+
+
+def _all(make: Callable[[Any], Checkpoint], given: Sequence[Any]) -> list[Checkpoint]:
+    """What is made of each, or one error with everything that is wrong."""
+    results, problems = [], []
+    for each in given:
+        try:
+            results.append(make(each))
+        except InputError as error:
+            problems.append(str(error))
+    if problems:
+        raise InputError("\n".join(dict.fromkeys(problems)))
+    return results
+
+
+def _check_shapes(job: Job) -> None:
+    """Every tensor of every checkpoint has a shape that the layout explains."""
+    problems = []
+    for checkpoint in job.checkpoints:
+        try:
+            job.layout.check(checkpoint.tensors)
+        except LayoutError as error:
+            problems += [f"{checkpoint.path}: {line.strip(' -')}" for line in str(error).splitlines()[1:]]
+    if problems:
+        raise InputError(listing("tensors that do not fit the model:", problems))

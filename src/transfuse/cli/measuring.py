@@ -1,0 +1,108 @@
+"""The verbs that measure: `barrier`, `plane`, `report`."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from pathlib import Path
+from typing import Any
+
+from .. import api, landscape
+from ..errors import InputError
+from . import specs
+from .fusing import method_options
+from .jobs import check_new, opened_modules, prepared
+from .running import Outcome
+
+
+def barrier(options: Namespace) -> Outcome:
+    """Loss and error between two checkpoints."""
+    _check_outputs(options)
+    chosen = method_options(options)
+    evaluate = specs.evaluation(options)
+    (one, other), plan = opened_modules(options, options.models)
+    if options.align:
+        inputs = specs.example_inputs(options, plan)
+        other = api.fuse([one, other], inputs, method=options.method, seed=options.seed, **chosen).aligned[1]
+    found = landscape.barrier(
+        one, other, evaluate, points=options.points, cache=_path(options.cache), progress=not options.quiet
+    )
+    heights = {metric: found.height(metric) for metric in found.metrics}
+    _draw(options, "barriers", {"barrier": found})
+    _save(options, found)
+    first = found.metrics[0]
+    failed = options.at_most is not None and heights[first] > options.at_most
+    data = {"barrier": heights, "midpoint": {metric: found.midpoint(metric) for metric in found.metrics},
+            "positions": found.positions.tolist(),
+            "values": {metric: found.of(metric).tolist() for metric in found.metrics}, "failed": failed}  # fmt: skip
+    told = (
+        f"{found}\n{first}: a barrier of {heights[first]:.4g}, allowed {options.at_most:.4g}" if failed else str(found)
+    )
+    return Outcome(data, told, asked=True, failed=failed)
+
+
+def plane(options: Namespace) -> Outcome:
+    """Loss and error on the plane through three checkpoints."""
+    _check_outputs(options)
+    evaluate = specs.evaluation(options)
+    (origin, x, y), _ = opened_modules(options, options.models)
+    marks = dict(zip(_names(options.models), (origin, x, y), strict=True))
+    found = landscape.plane(
+        origin, x, y, evaluate, grid=options.grid, margin=options.margin, marks=marks,
+        cache=options.cache, workers=options.workers, progress=not options.quiet,
+    )  # fmt: skip
+    _draw(options, "plane", found)
+    _save(options, found)
+    shown = {mark.name: dict(mark.values) for mark in found.marks}
+    data = {"marks": shown, "x": found.x.tolist(), "y": found.y.tolist(),
+            "values": {metric: found.of(metric).tolist() for metric in found.metrics}}  # fmt: skip
+    lines = [
+        f"{name}: " + ", ".join(f"{key} {value:.4g}" for key, value in each.items()) for name, each in shown.items()
+    ]
+    lines.append("grid: " + ", ".join(f"{m} {found.of(m).min():.4g} to {found.of(m).max():.4g}" for m in found.metrics))
+    return Outcome(data, "\n".join(lines), asked=True)
+
+
+def report(options: Namespace) -> Outcome:
+    """Fuse, measure, and write one page about it."""
+    check_new(options.out, force=options.force)
+    chosen = method_options(options)
+    evaluate = specs.evaluation(options)
+    job = prepared(options, options.models)
+    fusion: Any = api.fuse(
+        job.modules(), job.inputs, layout=job.layout, method=options.method, weights=options.weights,
+        seed=options.seed, progress=not options.quiet, **chosen,
+    )  # fmt: skip
+    fusion.report(options.out, evaluate=evaluate)
+    return Outcome({"out": options.out}, f"wrote {options.out}")
+
+
+def _check_outputs(options: Namespace) -> None:
+    check_new(options.out, force=options.force)
+    check_new(options.plot, force=options.force)
+    if options.out and Path(options.out).suffix not in (".json", ".npz"):
+        raise InputError(f"--out {options.out}: expected .json or .npz (--plot draws)")
+    if options.plot:
+        from .. import plots  # noqa: F401  (before the work, not after it)
+
+
+def _draw(options: Namespace, kind: str, record: Any) -> None:
+    """Draw a record into the file that was named."""
+    if options.plot:
+        from .. import plots
+
+        getattr(plots, kind)(record).savefig(options.plot)
+
+
+def _save(options: Namespace, record: landscape.Record) -> None:
+    if options.out:
+        record.save(options.out)
+
+
+def _names(paths: list[str]) -> list[str]:
+    """File names; with their folders where two are alike."""
+    short = [Path(path).stem for path in paths]
+    return short if len(set(short)) == len(short) else list(paths)
+
+
+def _path(text: str | None) -> Path | None:
+    return None if text is None else Path(text)

@@ -1,0 +1,79 @@
+"""What a fusion will take, before it is done: sizes, time and memory. Rough, and meant to be."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+from ..checkpoints import entries_of
+from .jobs import Job
+
+# How many times all spaces are gone through: starts times sweeps, as counted on trained networks.
+PASSES = {"auto": 20, "rebasin": 5, "c2m3": 30, "gwb": 6, "wb": 2, "ot": 1, "fedma": 1, "vanilla": 0}
+ASSIGNMENT = 1.5e-11  # seconds per cubed number of units
+TOUCHED = 12  # how often a tensor is copied, carried or compared in one pass
+MEMORY_SPEED = 1.5e9  # bytes per second of such copies
+
+
+def estimate(job: Job, method: str, out_bytes: int, *, low_memory: bool) -> dict[str, Any]:
+    """Seconds and bytes that a fusion will roughly take."""
+    entries = entries_of(job.checkpoints[0].tensors)
+    inputs = sum(checkpoint.bytes for checkpoint in job.checkpoints)
+    working = sum(
+        max(4, entry.dtype.itemsize) * torch.Size(entry.shape).numel()
+        for checkpoint in job.checkpoints
+        for entry in entries_of(checkpoint.tensors).values()
+    )
+    widths = job.layout.widths(job.checkpoints[0].tensors)
+    operations = sum(
+        2.0 * torch.Size(entries[tensor].shape).numel() * widths[space]
+        for tensor, axes in job.layout.tensors.items()
+        for axis in axes
+        for space in axis.spaces
+    )
+    others = max(len(job.checkpoints) - 1, 1)
+    passes = PASSES.get(method, 20) * others
+    one_pass = (
+        operations / _speed()
+        + TOUCHED * working / MEMORY_SPEED
+        + ASSIGNMENT * sum(width**3 for width in widths.values())
+    )
+    largest = max((entry.bytes for entry in entries.values()), default=0)
+    kept = 0 if low_memory else working
+    return {
+        "input_bytes": inputs,
+        "output_bytes": out_bytes,
+        "seconds": round(passes * one_pass + 3 * inputs / MEMORY_SPEED, 1),
+        "memory_bytes": int(300e6 + kept + out_bytes + 6 * largest),
+        "widths": widths,
+    }
+
+
+def _speed() -> float:
+    """Floating-point operations per second of a product of matrices here."""
+    a = torch.randn(384, 384)
+    a @ a
+    started = time.perf_counter()
+    for _ in range(4):
+        a @ a
+    return 4 * 2 * 384**3 / (time.perf_counter() - started)
+
+
+def told(plan: Mapping[str, Any]) -> str:
+    """An estimate as text."""
+    spaces = ", ".join(f"{name} {width}" for name, width in plan["widths"].items()) or "none"
+    minutes = plan["seconds"] / 60
+    took = f"{minutes:.0f} min" if minutes > 2 else f"{max(plan['seconds'], 1):.0f} s"
+    return (
+        f"spaces: {spaces}\n"
+        f"sizes:  {mega(plan['input_bytes'])} in, {mega(plan['output_bytes'])} out\n"
+        f"takes roughly {took} and {mega(plan['memory_bytes'])} of memory"
+    )
+
+
+def mega(count: int) -> str:
+    """Bytes for people."""
+    return f"{count / 1e9:.2f} GB" if count >= 1e9 else f"{count / 1e6:.1f} MB"
