@@ -20,7 +20,8 @@ FLOORS = (
     ("transport",),
     ("barycenter",),
     ("tracing", "methods", "landscape", "rebuilding", "states"),
-    ("plots", "report"),  # of plain records; a fusion writes its own report, hence below api
+    ("plots",),
+    ("report",),  # of plain records; a fusion writes its own report, hence below api
     ("api", "recalibrate"),
     ("checkpoints",),
     ("flower", "streaming"),

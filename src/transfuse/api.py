@@ -5,9 +5,11 @@ The models are never modified. Everything that cannot work is refused before wor
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,6 +22,7 @@ from .layout import Run as UnitRun
 from .methods import METHODS, Run
 from .progress import Progress, watching
 from .rebuilding import with_state
+from .report import Request, write_report
 from .states import as_first_model, as_type, carried_away, check_states, own_order, working_states
 from .tracing import trace
 from .tracing.recording import Arguments, check_runs, model_state, undisturbed
@@ -102,6 +105,26 @@ class Fusion:
     def __str__(self) -> str:
         """A summary of a few lines."""
         return str(self.states)
+
+    def report(  # noqa: PLR0913
+        self, path: str | os.PathLike[str], evaluate: Any = None, *, title: str | None = None, points: int = 25,
+        grid: int = 21, data: Any = None, cache: str | os.PathLike[str] | None = None, workers: int = 0,
+        progress: Progress = False,
+    ) -> Path:  # fmt: skip
+        """Write one HTML page about this fusion; it needs no other file and no network.
+
+        Args:
+            path: The file; it is written whole or not at all.
+            evaluate: `evaluate(model) -> float | dict`, as for `transfuse.barrier`; without it nothing is measured.
+            title: Of the page.
+            points: Of each barrier.
+            grid: Points along each side of the plane; 0 for no plane.
+            data: Unlabeled batches: batch norm is computed anew where networks were averaged; see `transfuse.barrier`.
+            cache: A file that remembers values; see `transfuse.barrier`.
+            workers: Processes to use; 0 for this one.
+            progress: Tell on stderr how long it will take.
+        """
+        return write_report(path, self, Request(evaluate, points, grid, data, cache, workers, progress), title)
 
 
 def fuse(  # noqa: PLR0913

@@ -4,6 +4,7 @@
 for torch. A new public name is added here, and nowhere else.
 """
 
+from . import plots
 from .api import FusedStates, Fusion, align, fuse, fuse_states
 from .errors import FusionError, InputError, LayoutError, ProofError, TraceError
 from .landscape import Barrier, Mark, Plane, Simplex, barrier, chain, evaluator, plane, simplex
@@ -42,6 +43,7 @@ __all__ = [
     "parse",
     "permute",
     "plane",
+    "plots",
     "prove",
     "rule",
     "simplex",

@@ -83,7 +83,7 @@ class Survey:
                     raise InputError(f"evaluate gave {_listed(values)} at one point and {_listed(names)} at another")
                 if keys:
                     cache.remember(keys[number], values)
-                watch(time_left(done, len(missing), time.monotonic() - started), done, len(missing))
+                watch(told_time(done, len(missing), time.monotonic() - started), done, len(missing))
                 yield number, values
 
     def _measured(self, family: Family, points: Sequence[Coefficients], missing: Sequence[int]) -> Known:
@@ -109,16 +109,17 @@ class Survey:
             )
 
 
-def time_left(done: int, total: int, elapsed: float) -> str:
-    """How long the rest takes if it goes as fast as what is done.
+def told_time(done: int, total: int, elapsed: float) -> str:
+    """How long the rest takes if it goes as fast as what is done; in the end, how long it took.
 
     Example:
-        >>> time_left(110, 440, 20.0), time_left(1, 101, 37.25)
-        ('1:00 left', '1:02:05 left')
+        >>> told_time(110, 440, 20.0), told_time(1, 101, 37.25), told_time(9, 9, 5.2)
+        ('1:00 left', '1:02:05 left', '0:05')
     """
-    minutes, seconds = divmod(round(elapsed / done * (total - done)), 60)
+    minutes, seconds = divmod(round(elapsed / done * (total - done) if done < total else elapsed), 60)
     hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{seconds:02} left" if hours else f"{minutes}:{seconds:02} left"
+    clock = f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes}:{seconds:02}"
+    return f"{clock} left" if done < total else clock
 
 
 def value_at(family: Family, evaluate: Evaluate, data: Any, point: Coefficients) -> Values:

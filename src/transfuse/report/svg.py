@@ -1,0 +1,235 @@
+"""Charts as SVG text: curves, a map of a plane, a coupling.
+
+In: numbers. Out: markup whose colours come from the page's style sheet, so that one picture serves light, dark and
+print; values stand in titles, which a pointer shows without script.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from html import escape
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..landscape import Plane
+from ..plots import contour_levels
+
+Array = NDArray[np.float64]
+Point = tuple[float, float]
+Series = Mapping[str, tuple[Sequence[float], Sequence[float]]]
+Place = Callable[[float, float], Point]
+
+WIDTH = 380.0  # about a telephone's: letters keep their size there, and grow on wider screens
+# Viridis, which the colour-blind read as well, and which grows evenly in grey.
+VIRIDIS = ("440154", "482878", "3e4989", "31688e", "26828e", "1f9e89", "35b779", "6ece58", "b5de2b", "fde725")
+
+
+def number(value: float) -> str:
+    """A few digits for a reader.
+
+    Example:
+        >>> number(0.012345), number(12.3456), number(98765.4), number(float("nan"))
+        ('0.0123', '12.3', '98765', 'nan')
+    """
+    return f"{value:.0f}" if math.isfinite(value) and abs(value) >= 1000 else f"{value:.3g}"
+
+
+def curves(series: Series, *, ticks: Mapping[float, str], label: str, zero: bool = True) -> str:
+    """Lines with a legend below; x has the given ticks, y starts at 0 (or below) unless told otherwise."""
+    xs = [x for each in series.values() for x in each[0]]
+    ys = [y for each in series.values() for y in each[1] if math.isfinite(y)] or [0.0]
+    marks = nice_ticks(min([0.0, *ys] if zero else ys), max(ys))
+    left, top, right, bottom = 42.0, 10.0, WIDTH - 8, 200.0
+
+    def place(x: float, y: float) -> Point:
+        across = (x - min(xs)) / ((max(xs) - min(xs)) or 1)
+        return left + (right - left) * across, bottom - (bottom - top) * (y - marks[0]) / (marks[-1] - marks[0])
+
+    parts = [_rule(place(min(xs), y), place(max(xs), y), number(y)) for y in marks]
+    for x, text in ticks.items():
+        across = place(x, marks[0])[0]
+        anchor = "start" if x == min(xs) else "end" if x == max(xs) else "middle"
+        parts.append(f'<text x="{across:.1f}" y="{bottom + 15:.0f}" text-anchor="{anchor}">{escape(text)}</text>')
+    for index, (name, each) in enumerate(series.items()):
+        points = [(place(x, y), x, y) for x, y in zip(*each, strict=True) if math.isfinite(y)]
+        parts.append(_line(index, name, points, label))
+        parts.append(_legend(index, name, left, bottom + 34 + 16 * index))
+    return _drawing("".join(parts), bottom + 26 + 16 * len(series), f"{label} along {', '.join(series)}")
+
+
+def nice_ticks(low: float, high: float) -> list[float]:
+    """Three to seven round numbers that enclose a range.
+
+    Example:
+        >>> nice_ticks(0, 8.7), nice_ticks(3.0, 3.0)
+        ([0.0, 2.0, 4.0, 6.0, 8.0, 10.0], [3.0, 4.0, 5.0, 6.0])
+    """
+    if high - low <= max(1e-9 * max(abs(low), abs(high)), 1e-300):  # flat: any range above it
+        high = low + (abs(low) or 1.0)
+    step = 10.0 ** math.floor(math.log10(high - low))
+    step *= next(factor for factor in (0.2, 0.5, 1.0, 2.0) if (high - low) / (step * factor) <= 5)
+    first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
+    return [float(f"{index * step:.12g}") for index in range(first, last + 1)]
+
+
+def plane_map(plane: Plane, metric: str) -> str:
+    """Cells coloured by value, contours between them, marks, and a bar of colours."""
+    values = plane.of(metric)
+    levels = contour_levels(values, 11)
+    scale = WIDTH / float(np.ptp(plane.x))
+    high = float(np.ptp(plane.y)) * scale
+
+    def place(x: float, y: float) -> Point:
+        return float(x - plane.x[0]) * scale, high - float(y - plane.y[0]) * scale
+
+    parts = [_cells(plane, metric, levels, place), _contours(plane, values, levels, place)]
+    parts += [_mark(index, mark.name, place(mark.x, mark.y)) for index, mark in enumerate(plane.marks)]
+    parts.append(_bar(levels, high + 8))
+    return _drawing("".join(parts), high + 38, f"{metric} on the plane", "plane")
+
+
+def coupling(image: Array) -> str:
+    """Entries of a coupling as squares, darker where larger; negated units in another colour."""
+    rows, columns = image.shape
+    top = float(np.abs(image).max()) or 1.0
+    squares = []
+    for row, column in zip(*np.nonzero(np.abs(image) > 0.02 * top), strict=True):
+        share = float(image[row, column]) / top
+        kind = "negative" if share < 0 else "positive"
+        squares.append(f'<path class="{kind}" d="M{column} {row}h1v1h-1z" opacity="{abs(share):.2f}"/>')
+    return (
+        f'<svg class="coupling" viewBox="0 0 {columns} {rows}" role="img" aria-label="coupling" '
+        f'preserveAspectRatio="none" shape-rendering="crispEdges">{"".join(squares)}</svg>'
+    )
+
+
+def colour(share: float) -> str:
+    """Of viridis, from 0 to 1.
+
+    Example:
+        >>> colour(0.0), colour(1.0)
+        ('#440154', '#fde725')
+    """
+    place = min(max(share, 0.0), 1.0) * (len(VIRIDIS) - 1)
+    low = min(int(place), len(VIRIDIS) - 2)
+    ends = [[int(VIRIDIS[low + step][at : at + 2], 16) for at in (0, 2, 4)] for step in (0, 1)]
+    mixed = [round(a + (b - a) * (place - low)) for a, b in zip(*ends, strict=True)]
+    return "#" + "".join(f"{part:02x}" for part in mixed)
+
+
+def height_share(value: float, levels: Sequence[float]) -> float:
+    """Where a value stands among levels, from 0 to 1: linear between two of them."""
+    return float(np.interp(value, levels, np.linspace(0, 1, len(levels))))
+
+
+def _cells(plane: Plane, metric: str, levels: Sequence[float], place: Place) -> str:
+    x, y = _edges(plane.x), _edges(plane.y)
+    found = []
+    for row, line in enumerate(plane.values[metric]):
+        for column, value in enumerate(line):
+            left, lower = place(x[column], y[row])
+            right, upper = place(x[column + 1], y[row + 1])
+            told = "; ".join(f"{name} {number(plane.values[name][row, column])}" for name in plane.metrics)
+            fill = colour(height_share(value, levels)) if math.isfinite(value) else "none"
+            where = f"at ({number(plane.x[column])}, {number(plane.y[row])})"
+            found.append(
+                f"{_box(left, upper, right - left, lower - upper, fill)}<title>{escape(told)} {where}</title></rect>"
+            )
+    return f'<g class="cells">{"".join(found)}</g>'
+
+
+def _box(x: float, y: float, width: float, height: float, fill: str) -> str:
+    """The opening of a rectangle, a little larger than it should be: neighbours leave no seam."""
+    return f'<rect x="{x:.1f}" y="{y:.1f}" width="{width + 0.3:.1f}" height="{height + 0.3:.1f}" fill="{fill}">'
+
+
+def _edges(places: Array) -> Array:
+    """Borders of cells: midway between places, and at the first and last."""
+    return np.concatenate([places[:1], (places[1:] + places[:-1]) / 2, places[-1:]])
+
+
+def _contours(plane: Plane, values: Array, levels: Sequence[float], place: Place) -> str:
+    def on_page(x: float, y: float) -> Point:
+        columns, rows = np.arange(len(plane.x)), np.arange(len(plane.y))
+        return place(float(np.interp(x, columns, plane.x)), float(np.interp(y, rows, plane.y)))
+
+    lines = [line for level in levels[1:-1] for line in segments(values, level)]
+    path = "".join("M{:.1f} {:.1f}L{:.1f} {:.1f}".format(*on_page(*start), *on_page(*end)) for start, end in lines)
+    return f'<path class="contour" d="{path}"/>'
+
+
+def segments(values: Array, level: float) -> list[tuple[Point, Point]]:
+    """Where a surface crosses a level, as segments in units of cells (marching squares, linear on each side).
+
+    Example:
+        >>> segments(np.array([[0.0, 1.0], [0.0, 1.0]]), 0.25)
+        [((0.25, 0.0), (0.25, 1.0))]
+    """
+    found: list[tuple[Point, Point]] = []
+    for row in range(values.shape[0] - 1):
+        for column in range(values.shape[1] - 1):
+            corners = [(column, row), (column + 1, row), (column + 1, row + 1), (column, row + 1)]
+            crossings = []
+            for (x, y), (u, v) in zip(corners, corners[1:] + corners[:1], strict=True):
+                here, there = values[y, x], values[v, u]
+                if math.isfinite(here) and math.isfinite(there) and (here < level) != (there < level):
+                    share = (level - here) / (there - here)
+                    crossings.append((float(x + share * (u - x)), float(y + share * (v - y))))
+            found += list(zip(crossings[::2], crossings[1::2], strict=False))
+    return found
+
+
+def _mark(index: int, name: str, at: Point) -> str:
+    left = at[0] > WIDTH / 2
+    across = at[0] - 8 if left else at[0] + 8
+    return (
+        f'<circle class="mark" cx="{at[0]:.1f}" cy="{at[1]:.1f}" r="4.5"><title>{escape(name)}</title></circle>'
+        f'<text class="mark" x="{across:.1f}" y="{at[1] + (-6 if index % 2 else 12):.1f}" '
+        f'text-anchor="{"end" if left else "start"}">{escape(name)}</text>'
+    )
+
+
+def _bar(levels: Sequence[float], top: float) -> str:
+    step = WIDTH / (len(levels) - 1)
+    boxes = []
+    for index in range(len(levels) - 1):
+        fill = colour((index + 0.5) / (len(levels) - 1))
+        boxes.append(f"{_box(index * step, top, step, 9, fill)}</rect>")
+    for index in range(0, len(levels), 2):
+        anchor = "start" if index == 0 else "end" if index == len(levels) - 1 else "middle"
+        boxes.append(
+            f'<text x="{index * step:.1f}" y="{top + 22:.1f}" text-anchor="{anchor}">{number(levels[index])}</text>'
+        )
+    return "".join(boxes)
+
+
+def _rule(start: Point, end: Point, text: str) -> str:
+    return (
+        f'<path class="rule" d="M{start[0]:.1f} {start[1]:.1f}L{end[0]:.1f} {end[1]:.1f}"/>'
+        f'<text x="{start[0] - 5:.1f}" y="{start[1] + 3.5:.1f}" text-anchor="end">{text}</text>'
+    )
+
+
+def _line(index: int, name: str, points: Sequence[tuple[Point, float, float]], label: str) -> str:
+    path = "L".join(f"{x:.1f} {y:.1f}" for (x, y), _, _ in points)
+    dots = "".join(
+        f'<circle cx="{x:.1f}" cy="{y:.1f}" r="2.6">'
+        f"<title>{escape(name)}: {escape(label)} {number(b)} at {number(a)}</title></circle>"
+        for (x, y), a, b in points
+    )
+    return f'<g class="series s{index % 6}"><path d="M{path}"/>{dots}</g>'
+
+
+def _legend(index: int, name: str, x: float, y: float) -> str:
+    return (
+        f'<g class="series s{index % 6}"><path d="M{x:.1f} {y - 4:.1f}h22"/>'
+        f'<circle cx="{x + 11:.1f}" cy="{y - 4:.1f}" r="2.6"/></g>'
+        f'<text x="{x + 28:.1f}" y="{y:.1f}">{escape(name)}</text>'
+    )
+
+
+def _drawing(content: str, height: float, label: str, kind: str = "chart") -> str:
+    size = f'viewBox="0 0 {WIDTH:.0f} {height:.0f}"'
+    return f'<svg class="{kind}" {size} role="img" aria-label="{escape(label)}">{content}</svg>'

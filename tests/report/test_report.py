@@ -1,0 +1,192 @@
+"""The report of a fusion: what it measures, what it tells, and how it behaves in a browser."""
+
+import copy
+import functools
+import re
+from html.parser import HTMLParser
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import transfuse
+from browser import MISSING, window
+from transfuse import InputError
+from transfuse.report import Request, gather, page
+
+browser = pytest.mark.skipif(MISSING is not None, reason=str(MISSING))
+X = torch.randn(60, 4, generator=torch.Generator().manual_seed(0))
+Y = (X[:, 0] * X[:, 1] > 0).long()
+
+
+def net(*widths, seed, norm=False):
+    torch.manual_seed(seed)
+    parts = []
+    for a, b in pairwise(widths):
+        parts += [nn.Linear(a, b), *([nn.BatchNorm1d(b)] if norm else []), nn.Tanh()]
+    return nn.Sequential(*parts[: -2 if norm else -1])
+
+
+def evaluate(model):
+    return transfuse.evaluator([(X[:40], Y[:40]), (X[40:], Y[40:])])(model)
+
+
+@functools.cache
+def fused(count=2, method="rebasin"):
+    return transfuse.fuse([net(4, 9, 7, 2, seed=seed) for seed in range(count)], X, method=method)
+
+
+@functools.cache
+def small_report():
+    return gather(fused(), Request(evaluate, points=5, grid=5), "A <small> one & only")
+
+
+def values_of(report):
+    return {row.name: row.values for row in report.rows}
+
+
+def test_the_table_has_the_direct_values():
+    fusion, rows = fused(), values_of(small_report())
+    assert list(rows) == ["model 1", "model 2", "vanilla (plain average)", "fused", "ensemble (mean of outputs)"]
+    assert rows["model 1"] == evaluate(fusion.parents[0])
+    assert rows["model 2"] == evaluate(fusion.parents[1])
+    assert rows["fused"] == evaluate(fusion.model)
+    assert rows["vanilla (plain average)"] == pytest.approx(evaluate(fused(method="vanilla").model))
+    with torch.no_grad():
+        outputs = sum(parent(X) for parent in fusion.parents) / 2
+    assert rows["ensemble (mean of outputs)"]["loss"] == pytest.approx(float(nn.functional.cross_entropy(outputs, Y)))
+
+
+def test_barriers_and_plane_belong_to_the_fusion():
+    fusion, report = fused(), small_report()
+    assert list(report.barriers) == ["as trained", "aligned"]
+    middle = report.barriers["aligned"].midpoint()
+    assert middle == pytest.approx(values_of(report)["fused"]["loss"], rel=1e-5)
+    assert report.plane["fused"].distance == pytest.approx(0, abs=1e-5)
+    assert report.plane["model 2"].values == evaluate(fusion.parents[1])
+
+
+@pytest.mark.parametrize("count", [1, 3, 5])
+def test_any_number_of_models(count):
+    report = gather(fused(count), Request(evaluate, points=2, grid=2))
+    assert len(report.barriers) == 2 * min(count - 1, 3)
+    assert (report.plane is None) == (count == 1)
+    assert any("only" in note for note in report.notes) == (count == 5)
+    assert "<h1>" in page(report)
+
+
+def test_what_cannot_be_shown_is_told():
+    torch.manual_seed(0)
+    wide = transfuse.fuse([net(4, 9, 2, seed=0), net(4, 6, 2, seed=1)], X)
+    notes = gather(wide, Request(evaluate, points=2, grid=2)).notes
+    assert [note.split(":")[0] for note in notes[:2]] == [
+        "No plane" if "plane" in note else "No plain average" for note in notes[:2]
+    ]
+    assert len(notes) >= 2
+    assert any("one line" in note for note in gather(fused(method="vanilla"), Request(evaluate, points=2)).notes)
+    nothing = gather(fused(), Request())
+    assert nothing.notes == ("Nothing was measured: no evaluate was given.",)
+    assert "Couplings" in page(nothing)
+
+
+def test_data_resets_batch_norm_where_networks_were_averaged():
+    models = [net(4, 9, 2, seed=seed, norm=True) for seed in range(2)]
+    for model in models:
+        model.train()(X)
+    fusion = transfuse.fuse(models, X)
+    before = copy.deepcopy(fusion.model.state_dict())
+    rows = values_of(gather(fusion, Request(evaluate, points=2, grid=0, data=[X])))
+    assert rows["model 1"] == evaluate(models[0])
+    assert rows["fused"] == evaluate(fusion.model)
+    assert rows["fused, batch norm reset"] != rows["fused"]
+    assert all(torch.equal(before[name], tensor) for name, tensor in fusion.model.state_dict().items())
+
+
+class Balance(HTMLParser):
+    """Every element is closed where it should be."""
+
+    def __init__(self):
+        super().__init__()
+        self.open = []
+
+    def handle_starttag(self, tag, attrs):
+        if tag not in ("meta", "br"):
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_startendtag(self, tag, attrs):
+        pass
+
+
+def test_the_page_is_whole_needs_no_network_and_names_what_was_fused():
+    text = page(small_report())
+    checker = Balance()
+    checker.feed(text)
+    assert checker.open == []
+    assert not re.search(r"(src|href|url|@import|https?:)\s*[=(/]", text)
+    assert "A &lt;small&gt; one &amp; only" in text
+    for part in ("0.out", "is returned by the model", "seed=0", "torch 2", "converged", "midpoint", "model 2 aligned"):
+        assert part in text
+
+
+def test_a_report_is_one_file(tmp_path):
+    path = fused().report(tmp_path / "report.html", evaluate, points=2, grid=2, cache=tmp_path / "cache.jsonl")
+    assert path == tmp_path / "report.html"
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["cache.jsonl", "report.html"]
+    with pytest.raises(InputError, match="does not exist"):
+        fused().report(tmp_path / "nowhere" / "report.html", lambda _: pytest.fail("measured in vain"))
+
+
+@browser
+@pytest.mark.parametrize(("width", "dark"), [(390, False), (1280, True)])
+def test_a_browser_shows_it_without_errors_and_without_scrolling_sideways(tmp_path, width, dark):
+    path = tmp_path / "report.html"
+    path.write_text(page(small_report()), "utf-8")
+    with window(width, dark=dark) as opened:
+        opened.get(path)
+        assert opened.run("return innerWidth") == width
+        assert opened.run("return document.documentElement.scrollWidth") <= width
+        ground, ink = (
+            [int(part) for part in re.findall(r"\d+", opened.run(f"return getComputedStyle(document.body).{name}"))[:3]]
+            for name in ("backgroundColor", "color")
+        )
+        assert (np.mean(ground) < np.mean(ink)) == dark
+        script = (
+            "const map = document.querySelector('svg.plane'); map.scrollIntoView();"
+            "const box = map.querySelectorAll('.cells rect')[7].getBoundingClientRect();"
+            "return [box.x + box.width / 2, box.y + box.height / 2]"
+        )
+        opened.point(*opened.run(script))
+        told = opened.run(
+            "return document.querySelector('svg.plane').closest('figure').querySelector('output').textContent"
+        )
+        assert told.startswith("loss ")
+        assert told == opened.run(
+            "return document.querySelectorAll('.cells rect')[7].querySelector('title').textContent"
+        )
+        letters = opened.run(
+            "return Math.min(...[...document.querySelectorAll('svg text')].map(t => t.getBoundingClientRect().height))"
+        )
+        assert letters >= 10  # pixels: readable on a telephone
+        assert opened.errors() == []
+
+
+@browser
+def test_without_script_everything_is_there(tmp_path):
+    path = tmp_path / "report.html"
+    path.write_text(page(small_report()), "utf-8")
+    with window(390, script=False) as opened:
+        opened.get(path)
+        text = opened.call("GET", f"/element/{_body(opened)}/text")
+        for part in ("Results", "Barriers", "Plane", "fused", "ensemble"):
+            assert part in text
+        pages = opened.call("POST", "/print")
+        assert len(pages) > 1000
+
+
+def _body(opened):
+    return next(iter(opened.call("POST", "/element", using="css selector", value="body").values()))

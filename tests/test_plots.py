@@ -1,0 +1,135 @@
+"""Pictures: what is drawn is what the records say."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+import transfuse
+from transfuse import InputError, plots
+from transfuse.plots import contour_levels, entries_per_row, pooled
+
+matplotlib = pytest.importorskip("matplotlib")
+
+STATES = [{"w": torch.randn(4, generator=torch.Generator().manual_seed(seed))} for seed in range(4)]
+
+
+def evaluate(state):
+    return {"loss": float(state["w"].square().sum()), "error": float(state["w"].abs().sum())}
+
+
+BARRIER = transfuse.barrier(STATES[0], STATES[1], evaluate, points=5)
+PLANE = transfuse.plane(*STATES[:3], evaluate, grid=5, marks={"model 1": STATES[0], "far": STATES[3]})
+
+
+def drawn(figure, path):
+    """Saved as a picture of vectors; no glyph was missing (warnings are errors)."""
+    figure.savefig(path)
+    text = path.read_text()
+    assert text.startswith("<?xml")
+    return text
+
+
+def test_barriers_draw_the_values_and_tell_the_heights(tmp_path):
+    figure = plots.barriers({"one": BARRIER, "two": BARRIER}, metric="error")
+    lines = figure.axes[0].lines
+    np.testing.assert_array_equal(lines[1].get_ydata(), BARRIER.of("error"))
+    np.testing.assert_array_equal(lines[1].get_xdata(), BARRIER.positions)
+    assert lines[0].get_color() != lines[1].get_color()
+    assert f"barrier {BARRIER.height('error'):.3g}" in figure.axes[0].get_legend().get_texts()[0].get_text()
+    drawn(figure, tmp_path / "barriers.svg")
+    with pytest.raises(InputError, match="no barriers"):
+        plots.barriers({})
+
+
+def test_a_plane_has_its_marks_in_place_and_equal_scales(tmp_path):
+    figure = plots.plane(PLANE, title="loss of a toy")
+    axes = figure.axes[0]
+    places = [(float(line.get_xdata()[0]), float(line.get_ydata()[0])) for line in axes.lines]
+    assert places == [(mark.x, mark.y) for mark in PLANE.marks]
+    names = [text.get_text() for text in axes.texts]
+    assert names[0] == "model 1"
+    assert names[3].startswith("far (off by ")
+    assert axes.get_aspect() == 1
+    drawn(figure, tmp_path / "plane.svg")
+
+
+@pytest.mark.parametrize("values", [np.full((5, 5), 3.0), np.zeros((5, 5)), np.diag([np.nan, 1, 2, np.inf, 3.0])])
+def test_flat_and_broken_planes_are_drawn(tmp_path, values):
+    plane = transfuse.Plane({"loss": values}, PLANE.x, PLANE.y, PLANE.marks)
+    drawn(plots.plane(plane), tmp_path / "plane.svg")
+
+
+def test_a_plane_without_numbers_is_refused():
+    nothing = transfuse.Plane({"loss": np.full((5, 5), np.nan)}, PLANE.x, PLANE.y, ())
+    with pytest.raises(InputError, match="no value of this plane is finite"):
+        plots.plane(nothing)
+
+
+@given(arrays(float, 6, elements=st.floats(-1e6, 1e6)), st.integers(2, 20))
+def test_levels_rise_and_enclose_the_values(values, count):
+    levels = contour_levels(values, count)
+    assert np.all(np.diff(levels) > 0)
+    assert levels[0] <= values.min()
+    assert levels[-1] >= values.max() - 1e-9 * np.ptp(values)
+
+
+def test_couplings_similarity_and_history(tmp_path):
+    torch.manual_seed(0)
+    a, b = (torch.nn.Sequential(torch.nn.Linear(3, 150), torch.nn.Tanh(), torch.nn.Linear(150, 2)) for _ in range(2))
+    layout = transfuse.parse("""
+    spaces: {0.out: 150 signs}
+    tensors: {0.weight: [0.out, 3], 0.bias: [0.out], 2.weight: [2, < 0.out], 2.bias: [2]}
+    """)
+    fusion = transfuse.fuse([a, b], layout=layout)
+    figure = plots.couplings(fusion.couplings[1])
+    assert "1 entries per unit" in figure.axes[0].get_title()
+    drawn(figure, tmp_path / "couplings.svg")
+    figure = plots.similarity(fusion.aligned[0], {"as trained": b, "aligned": fusion.aligned[1]})
+    assert [text.get_text() for text in figure.axes[0].get_yticklabels()] == list(a.state_dict())
+    drawn(figure, tmp_path / "similarity.svg")
+    figure = plots.history(fusion.history)
+    assert list(figure.axes[0].lines[0].get_ydata()) == [step.objective for step in fusion.history]
+    drawn(figure, tmp_path / "history.svg")
+    with pytest.raises(InputError, match="no couplings"):
+        plots.couplings({})
+
+
+def test_pooling_keeps_the_largest_of_each_part():
+    matrix = np.zeros((10, 7))
+    matrix[9, 6], matrix[0, 0] = -5.0, 2.0
+    small = pooled(matrix, 3)
+    assert small.shape == (3, 3)
+    assert small[2, 2] == -5.0
+    assert small[0, 0] == 2.0
+    assert np.abs(small).sum() == 7.0
+    np.testing.assert_array_equal(pooled(matrix, 20), matrix)
+
+
+@given(st.integers(1, 8))
+def test_entries_per_row_are_one_for_permutations_and_all_for_the_uniform_coupling(width):
+    assert entries_per_row(-np.eye(width)[::-1]) == pytest.approx(1)
+    assert entries_per_row(np.full((3, width), 1 / width)) == pytest.approx(width)
+
+
+def test_the_users_style_is_neither_used_nor_changed():
+    with matplotlib.rc_context({"font.size": 30, "axes.grid": True}):
+        figure = plots.barriers({"one": BARRIER})
+        assert figure.axes[0].yaxis.label.get_size() < 10
+        assert matplotlib.rcParams["font.size"] == 30
+
+
+def test_matplotlib_is_imported_when_a_picture_is_made_and_its_absence_is_told():
+    script = (
+        "import sys, transfuse\nassert transfuse.plots and 'matplotlib' not in sys.modules\n"
+        "sys.modules['matplotlib'] = None\n"
+        "try:\n    transfuse.plots.barriers({})\n"
+        "except transfuse.InputError as error:\n    assert 'transfuse[plots]' in str(error)\n"
+        "else:\n    raise SystemExit('no error')"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True)
