@@ -22,7 +22,10 @@ FLOORS = (
     ("tracing", "methods", "landscape", "rebuilding", "states"),
     ("plots",),
     ("report",),  # of plain records; a fusion writes its own report, hence below api
-    ("api", "recalibrate"),
+    ("activations",),
+    ("recalibration",),
+    ("finishing",),
+    ("api",),
     ("checkpoints",),
     ("flower", "streaming"),
     ("demo",),

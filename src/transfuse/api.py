@@ -15,13 +15,16 @@ from typing import Any
 import numpy as np
 from torch import Tensor, nn
 
+from .activations import Batches, Forward
 from .barycenter import Problem, Step
 from .errors import InputError, listing
+from .finishing import Activations, Finish, TermsName, finished, seen_activations
 from .layout import Layout, balanced
 from .layout import Run as UnitRun
-from .methods import METHODS, Run
+from .methods import METHODS, Method, Run
 from .progress import Progress, watching
 from .rebuilding import with_state
+from .recalibration import NONE, Recalibration
 from .report import Request, write_report
 from .states import as_first_model, as_type, carried_away, check_states, own_order, working_states
 from .tracing import trace
@@ -74,13 +77,15 @@ class FusedStates:
 class Fusion:
     """Fused modules: `model`, and every input as a module in the common order, beside what fusing states gives.
 
-    `parents` are the models that were fused: themselves, not copies.
+    `parents` are the models that were fused: themselves, not copies. `recalibration` says which correction the model
+    got at the end; `states.state` is as it was before.
     """
 
     model: nn.Module
     aligned: tuple[nn.Module, ...]
     states: FusedStates
     parents: tuple[nn.Module, ...] = ()
+    recalibration: Recalibration = field(default_factory=lambda: Recalibration(NONE))
 
     @property
     def couplings(self) -> tuple[dict[str, Tensor], ...]:
@@ -104,7 +109,7 @@ class Fusion:
 
     def __str__(self) -> str:
         """A summary of a few lines."""
-        return str(self.states)
+        return f"{self.states}\nfinish: {self.recalibration}"
 
     def report(  # noqa: PLR0913
         self, path: str | os.PathLike[str], evaluate: Any = None, *, title: str | None = None, points: int = 25,
@@ -130,7 +135,8 @@ class Fusion:
 def fuse(  # noqa: PLR0913
     models: Sequence[nn.Module], example_inputs: Any = None, *, method: str = "auto",
     weights: Sequence[float] | None = None, target: nn.Module | Mapping[str, int] | None = None,
-    layout: Layout | None = None, seed: int = 0, progress: Progress = False, **options: Any,
+    layout: Layout | None = None, data: Any = None, terms: TermsName | None = None, finish: str | None = None,
+    synthetic: bool = True, forward: Forward | None = None, seed: int = 0, progress: Progress = False, **options: Any,
 ) -> Fusion:  # fmt: skip
     """Fuse trained networks of one architecture, of equal or different widths, into one.
 
@@ -143,7 +149,16 @@ def fuse(  # noqa: PLR0913
         target: Widths of the result: a module of these widths, or the width of some spaces (the layers of the first
             model are rebuilt then); default: the widths of the first model.
         layout: A layout, instead of tracing the first model.
-        seed: For the order of sweeps and for restarts.
+        data: Inputs without labels, to match units by their activations and to correct the result: tensors (samples
+            along the first dimension), an iterable of batches, or a `DataLoader`. Of a tuple the first element counts,
+            a dict holds keyword arguments.
+        terms: What units are matched by: `weights`, `activations` of the data, or `both`; default: `both` if there is
+            data, unless the method says.
+        finish: The correction at the end: a row of `transfuse.CORRECTIONS`, `auto` (the one that is judged best
+            without labels) or `none`; default: what the method says (`auto` ends with one, published methods do not).
+        synthetic: Without data, correct by inputs made of noise, if that is judged an improvement.
+        forward: Runs a model on a batch of the data, where batches are of another kind.
+        seed: For the order of sweeps, for restarts, and for noise.
         progress: Show how far it is, on standard error: if that is a terminal (True), or "always". Or a function
             `watch(stage, done, total)` of your own.
         **options: Options of the method; `transfuse.METHODS[method].options` lists them.
@@ -170,13 +185,18 @@ def fuse(  # noqa: PLR0913
         if example_inputs is None:
             raise InputError("pass example_inputs, with which the first model is traced, or a layout")
         layout = trace(models[0], example_inputs)
-    widths = layout.widths(target.state_dict()) if isinstance(target, nn.Module) else target
+    row = method_row(method)
+    batches = None if data is None else Batches.of(data, forward=forward)
+    example = Arguments.of(example_inputs) if synthetic and example_inputs is not None else None
+    finish_by = Finish(finish or row.finish, batches, None if batches else example, seed)
+    activations = seen_activations(models, layout, batches, terms or row.terms or ("both" if batches else "weights"))
     states = fuse_states(
         [model.state_dict() for model in models],
         layout,
         method=method,
         weights=weights,
-        widths=widths,
+        widths=layout.widths(target.state_dict()) if isinstance(target, nn.Module) else target,
+        activations=activations,
         seed=seed,
         progress=progress,
         **options,
@@ -185,7 +205,9 @@ def fuse(  # noqa: PLR0913
     fused = with_state(into, states.state)
     if isinstance(target, Mapping) and example_inputs is not None:
         _check_rebuilt(fused, example_inputs)
-    return Fusion(fused, tuple(with_state(into, state) for state in states.aligned), states, tuple(models))
+    aligned = tuple(with_state(into, state) for state in states.aligned)
+    corrected, done = finished(finish_by, fused, aligned, states.weights, models)
+    return Fusion(corrected, aligned, states, tuple(models), done)
 
 
 def _check_rebuilt(model: nn.Module, example_inputs: Any) -> None:
@@ -203,18 +225,18 @@ def align(
     model: nn.Module, *, to: nn.Module, example_inputs: Any = None, layout: Layout | None = None, seed: int = 0
 ) -> nn.Module:
     """A copy of a network that computes the same function, with its units in the order of a reference."""
-    return fuse([to, model], example_inputs, layout=layout, weights=[1.0, 1.0], seed=seed).aligned[1]
+    fusion = fuse([to, model], example_inputs, layout=layout, weights=[1.0, 1.0], finish="none", seed=seed)
+    return fusion.aligned[1]
 
 
 def fuse_states(  # noqa: PLR0913
     states: Sequence[State], layout: Layout, *, method: str = "auto", weights: Sequence[float] | None = None,
-    widths: Mapping[str, int] | None = None, seed: int = 0, progress: Progress = False, **options: Any,
+    widths: Mapping[str, int] | None = None, activations: Activations | None = None, seed: int = 0,
+    progress: Progress = False, **options: Any,
 ) -> FusedStates:  # fmt: skip
     """Fuse states on a layout; see `fuse`. Widths are those of the result, by space."""
     started = time.perf_counter()
-    if method not in METHODS:
-        raise InputError(f"no method is called {method!r}; the methods: {', '.join(METHODS)}")
-    row = METHODS[method]
+    row = method_row(method)
     if problems := row.problems(options):
         raise InputError(listing(f"method {method} cannot be used so:", problems))
     if not states:
@@ -227,7 +249,14 @@ def fuse_states(  # noqa: PLR0913
     if row.balance:
         own = [balanced(state, layout) for state in own]
     order = own_order(own, shares) if row.order_free else list(range(len(own)))
-    problem = Problem([own[model] for model in order], layout, [shares[model] for model in order], wanted)
+    labelled = activations.terms.beside(own, layout, weights=activations.weights) if activations else None
+    problem = Problem(
+        [(labelled.states if labelled else own)[model] for model in order],
+        labelled.layout if labelled else layout,
+        [shares[model] for model in order],
+        wanted,
+        labelled.importance if labelled else {},
+    )
     with watching(progress, method) as watch:
         found, history = row.couple(problem, Run(np.random.default_rng(seed), watch), **options)
     couplings = as_first_model([found[order.index(model)] for model in range(len(own))])
@@ -240,6 +269,17 @@ def fuse_states(  # noqa: PLR0913
         tuple(history), "; ".join(step.note for step in history if step.note) or "converged", method, tuple(shares),
         layout, seed, options, time.perf_counter() - started,
     )  # fmt: skip
+
+
+def method_row(method: str) -> Method:
+    """The row of a method.
+
+    Raises:
+        InputError: there is none.
+    """
+    if method not in METHODS:
+        raise InputError(f"no method is called {method!r}; the methods: {', '.join(METHODS)}")
+    return METHODS[method]
 
 
 def proportions(weights: Sequence[float] | None, count: int) -> list[float]:

@@ -1,6 +1,6 @@
 """A progress line on standard error, for everything that takes long; the core knows nothing of it.
 
-`progress` counts steps of known number. `watching` gives a watcher `watch(stage, done, total)` for fusions.
+In: what the user asked for. Out: a watcher, to be called as `watch(stage, done, total)`.
 """
 
 from __future__ import annotations
@@ -37,21 +37,6 @@ def watching(progress: Progress, label: str) -> Iterator[Watch]:
         yield _log(label, stream)
     else:
         yield lambda stage, done, total: None
-
-
-@contextmanager
-def progress(label: str, total: int, *, show: bool = True) -> Iterator[Callable[[], None]]:
-    """A function to be called after each of `total` steps, which tells how long the rest will take."""
-    started, done = time.monotonic(), 0
-
-    def step() -> None:
-        nonlocal done
-        done += 1
-        rest = (time.monotonic() - started) / done * (total - done)
-        watch(f"about {rest:.0f} s left", done, total)
-
-    with watching(show, label) as watch:
-        yield step
 
 
 def _line(label: str, stream: TextIO) -> Watch:

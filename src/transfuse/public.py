@@ -10,14 +10,17 @@ from .errors import FusionError, InputError, LayoutError, ProofError, TraceError
 from .landscape import Barrier, Mark, Plane, Simplex, barrier, chain, evaluator, plane, simplex
 from .layout import Action, Axis, Block, Fixed, Layout, Run, Slot, Space, parse, permute
 from .methods import METHODS, Method
+from .recalibration import CORRECTIONS, Correction, Recalibration, recalibrate
 from .tracing import prove, rule, trace
 
 __all__ = [
+    "CORRECTIONS",
     "METHODS",
     "Action",
     "Axis",
     "Barrier",
     "Block",
+    "Correction",
     "Fixed",
     "FusedStates",
     "Fusion",
@@ -29,6 +32,7 @@ __all__ = [
     "Method",
     "Plane",
     "ProofError",
+    "Recalibration",
     "Run",
     "Simplex",
     "Slot",
@@ -45,6 +49,7 @@ __all__ = [
     "plane",
     "plots",
     "prove",
+    "recalibrate",
     "rule",
     "simplex",
     "trace",

@@ -7,7 +7,7 @@ from .layered import layer_by_layer
 from .matched_averaging import matched_averaging
 from .matching import Distance, Matching
 from .problem import Problem
-from .starts import Start, distilled_target, random_target, shuffled
+from .starts import Start, distilled_target, merged, random_target, shuffled
 from .steps import Step, Watch, unwatched
 
 __all__ = [
@@ -24,6 +24,7 @@ __all__ = [
     "layer_by_layer",
     "matched_averaging",
     "merge_many",
+    "merged",
     "random_target",
     "shuffled",
     "unwatched",

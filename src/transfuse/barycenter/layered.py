@@ -10,6 +10,7 @@ from collections.abc import Collection, Sequence
 from .coupling import Coupling
 from .matching import EXACT, Matching, couple
 from .problem import Pair, Problem, State
+from .starts import merged
 from .steps import Step, Watch, unwatched
 
 
@@ -25,10 +26,10 @@ def layer_by_layer(
         updates: How often the layer of the target is updated to the barycenter and coupled again; 0 couples once (OT
             fusion).
         matching: How a coupling is found.
-        start: The target to begin with; default: the first model, its units repeated or merged as the widths ask.
+        start: The target to begin with; default: the first model, its units repeated, or like ones merged.
         watch: Is told of each space.
     """
-    couplings = [problem.start(model) for model in range(len(problem.states))]
+    couplings = [problem.start(model) if model else merged(problem, 0) for model in range(len(problem.states))]
     done: set[str] = set()
     history: list[Step] = []
     while len(done) < len(problem.layout.spaces):

@@ -1,8 +1,9 @@
 """What a sweep starts from: another state of the target, or other couplings.
 
-- The base start needs nothing from here: the first model, widened (units repeated) or narrowed (neighbours merged).
 - `random_target`: weights drawn at random, of the sizes that the first model's have.
 - `distilled_target`: the first model alone, fused into a random target (the paper's start for other architectures).
+- `merged`: the base start. Couplings that leave units where they are, repeat them for a wider target, and merge those
+  that are alike for a narrower one.
 - `shuffled`: couplings of a model as if its units stood in random order.
 """
 
@@ -16,6 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ..transport import exact, grouped
 from .coupling import Coupling
 from .problem import Couplings, Problem
 
@@ -41,6 +43,37 @@ def distilled_target(problem: Problem, rng: np.random.Generator, layered: Layere
     alone = replace(problem, states=problem.states[:1], weights=[1.0])
     couplings, _ = layered(alone, start=random_target(problem, rng))
     return alone.barycenter(couplings, alone.terms)
+
+
+def merged(problem: Problem, model: int) -> dict[str, Coupling]:
+    """Couplings of a model to a target: where that is narrower, units that are alike are merged.
+
+    Space by space, in the order of the layout: of the present couplings of the other spaces, the groups of equal size
+    are sought that keep most of |T(W)|^2. Elsewhere units stay or are repeated.
+    """
+    couplings = problem.start(model)
+    for space, coupling in couplings.items():
+        if not coupling.hard and problem.widths[space] < coupling.width and problem.terms_of(space):
+            couplings[space] = _grouping(problem, model, space, couplings)
+    return couplings
+
+
+def _grouping(problem: Problem, model: int, space: str, couplings: Couplings) -> Coupling:
+    """Units of one space merged in groups of like ones."""
+    count, width = problem.widths[space], couplings[space].width
+    total: Tensor | None = None
+    for pair in problem.blocks_of[space]:
+        if pair.target.tensor in problem.terms:
+            units = problem.features(model, [pair], couplings)
+            units = units if pair.target.side == "produces" else units * (width / count)
+            total = units @ units.T if total is None else total.addmm_(units, units.T)
+    assert total is not None, "a space with terms has blocks"
+    groups = torch.from_numpy(grouped(total.double().cpu().numpy(), count)).to(total.device)
+    member = (groups == torch.arange(count, device=total.device)[:, None]).to(total)
+    matrix = member / member.sum(1, keepdim=True)
+    if width % count:
+        matrix = exact(matrix @ total)
+    return Coupling(soft=torch.stack([matrix, matrix]))
 
 
 def shuffled(couplings: Couplings, rng: np.random.Generator) -> dict[str, Coupling]:

@@ -1,0 +1,20 @@
+"""What networks compute on inputs: sites where weights are applied, batches of data, inputs made of noise."""
+
+from .batches import Batch, Batches, Forward
+from .noise import synthetic
+from .recurrence import Recurrence
+from .sites import Norm, Seen, watch
+from .terms import Terms, activation_terms
+
+__all__ = [
+    "Batch",
+    "Batches",
+    "Forward",
+    "Norm",
+    "Recurrence",
+    "Seen",
+    "Terms",
+    "activation_terms",
+    "synthetic",
+    "watch",
+]

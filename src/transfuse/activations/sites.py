@@ -1,0 +1,176 @@
+"""Sites: where a network applies weights, watched while it runs.
+
+A site is a linear, convolution or recurrent layer, with the batch norm that follows it at once and the residual sum
+that it enters. What comes out is what the next nonlinearity sees: the *pre-activation*. Functions are watched, not modules,
+so weights may stand anywhere in a network.
+
+In: a module and a call of it. Out: `Seen` records, in the order in which the network makes them. Not here: what is done
+with them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+from torch.utils import _pytree as pytree
+
+from .recurrence import STEPS, Recurrence, layers
+
+CONVOLUTION = ("input", "weight", "bias", "stride", "padding", "dilation", "groups")
+LAYERS = {"linear": ("input", "weight", "bias"), **dict.fromkeys(("conv1d", "conv2d", "conv3d"), CONVOLUTION)}
+NORM = ("input", "running_mean", "running_var", "weight", "bias", "training", "momentum", "eps")
+SUMS = ("add", "add_", "__add__", "__radd__", "__iadd__")
+# These look at a tensor without using its values.
+LOOKS = ("__get__", "size", "dim", "numel", "stride", "is_contiguous", "is_floating_point")
+
+
+@dataclass(frozen=True)
+class Norm:
+    """The batch norm that follows a layer: names of its tensors."""
+
+    mean: str
+    variance: str
+    weight: str
+    bias: str
+    epsilon: float
+
+
+@dataclass(frozen=True, eq=False)
+class Seen:
+    """One application of weights.
+
+    Args:
+        name: Name of the weight (of a recurrent layer: its hidden-to-hidden weight).
+        inputs: What the weight was applied to.
+        output: What came out, after norm and residual sum (of a recurrent layer: the hidden states).
+        bias: Name of the bias, if there is one.
+        kernel: Size of the kernel of a convolution; empty for a linear layer.
+        how: Stride, padding, dilation and groups of a convolution.
+        norm: The batch norm that follows.
+        rest: The other summand of the residual sum.
+        recurrence: The recurrent layer, where it is one.
+    """
+
+    name: str
+    inputs: Tensor
+    output: Tensor
+    bias: str | None = None
+    kernel: tuple[int, ...] = ()
+    how: Mapping[str, Any] = field(default_factory=dict)
+    norm: Norm | None = None
+    rest: Tensor | None = None
+    recurrence: Recurrence | None = None
+
+    @property
+    def pre_activations(self) -> Tensor:
+        """What the next nonlinearity sees; of a recurrent layer, what its gates see at each step."""
+        return self.recurrence.pre_activations(self.inputs, self.output) if self.recurrence else self.output
+
+
+def watch(
+    model: nn.Module, call: Callable[[nn.Module], Any], *, only: str | None = None, calls: int | None = None
+) -> list[Seen]:
+    """Run a network and see its sites. Tensors are copies: the network may change its own in place.
+
+    Args:
+        model: The network, in evaluation mode.
+        call: Runs it.
+        only: Name of the weight to look for; default: all.
+        calls: Stop running when so many sites were seen.
+    """
+    mode = _Watch(model, only, calls)
+    try:
+        with torch.no_grad():
+            with mode:
+                call(model)
+            mode.close(list(mode.open))
+    except _Enough:
+        pass
+    return mode.seen
+
+
+class _Enough(Exception):  # noqa: N818
+    """Nothing more is wanted of the network that runs."""
+
+
+class _Watch(TorchFunctionMode):
+    """Sees each function that the network calls. A site is open until its output goes elsewhere."""
+
+    def __init__(self, model: nn.Module, only: str | None, calls: int | None) -> None:
+        super().__init__()
+        named = [*model.named_parameters(remove_duplicate=False), *model.named_buffers(remove_duplicate=False)]
+        self.names = {id(tensor): name for name, tensor in reversed(named)}
+        self.only, self.calls = only, calls
+        self.open: dict[int, Seen] = {}
+        self.seen: list[Seen] = []
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Iterable[type], args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        """Called in place of every function of torch, outside this mode."""
+        kwargs = kwargs or {}
+        name = getattr(func, "__name__", "")
+        taken = [] if name in LOOKS else [id(x) for x in pytree.tree_leaves((args, kwargs)) if id(x) in self.open]
+        if taken and name == "batch_norm":
+            return self._norm(func, args, kwargs)
+        if taken and name in SUMS and len(args) == 2 and not kwargs and isinstance(args[1], Tensor):
+            return self._sum(func, args, max(taken, key=list(self.open).index))
+        self.close(taken)
+        if name in STEPS and not kwargs:
+            for layer, inputs, hidden in layers(name, func, args, self.names):
+                self._show(Seen(layer.names[1], inputs, hidden, recurrence=layer))
+        result = func(*args, **kwargs)
+        if name in LAYERS:
+            self._layer({**dict(zip(LAYERS[name], args, strict=False)), **kwargs}, result)
+        return result
+
+    def close(self, keys: Iterable[int]) -> None:
+        """Show sites whose output goes elsewhere now."""
+        for key in keys:
+            if key in self.open:
+                self._show(self.open.pop(key))
+
+    def _show(self, seen: Seen) -> None:
+        if self.only in (None, seen.name):
+            self.seen.append(replace(seen, output=seen.output.clone()))
+            if len(self.seen) == self.calls:
+                raise _Enough
+
+    def _layer(self, given: dict[str, Any], result: Tensor) -> None:
+        inputs, weight, bias = (given.pop(key, None) for key in LAYERS["linear"])
+        name = self.names.get(id(weight))
+        if name is not None and self.only in (None, name):
+            kernel = tuple(weight.shape[2:])
+            how = {"stride": 1, "padding": 0, "dilation": 1, "groups": 1, **given} if kernel else {}
+            self.open[id(result)] = Seen(name, inputs.clone(), result, self.names.get(id(bias)), kernel, how)
+
+    def _norm(self, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        given = {**dict(zip(NORM, args, strict=False)), **kwargs}
+        names = [self.names.get(id(given.get(key))) for key in NORM[1:5]]
+        site = self.open.get(id(given["input"]))
+        if site is None or site.norm or site.rest is not None or None in names:
+            self.close([id(given["input"])])
+            return func(*args, **kwargs)
+        del self.open[id(site.output)]
+        result = func(*args, **kwargs)
+        mean, variance, weight, bias = (name or "" for name in names)
+        norm = Norm(mean, variance, weight, bias, given.get("eps", 1e-5))
+        self.open[id(result)] = replace(site, output=result, norm=norm)
+        return result
+
+    def _sum(self, func: Callable[..., Any], args: tuple[Any, ...], key: int) -> Any:
+        site = self.open.pop(key)
+        other = args[1] if args[0] is site.output else args[0]
+        self.close([id(other)])
+        if site.rest is not None or other is site.output or other.shape != site.output.shape:
+            self._show(site)
+            return func(*args)
+        rest = other.clone()
+        result = func(*args)
+        self.open[id(result)] = replace(site, output=result, rest=rest)
+        return result

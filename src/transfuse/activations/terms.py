@@ -1,0 +1,153 @@
+"""Activations as terms of the objective: tensors [sample, unit] on the layout, beside the weights.
+
+What every weight is applied to (of a recurrent layer: its hidden states at all steps) is centred and standardised unit
+by unit. Only products of units with units ever enter the objective, so samples are not kept: sums of products
+`K = A' A` over all models' units are, and in the end `K = R' R` gives a few rows R that stand for all samples.
+
+In: modules, a layout, batches. Out: `Terms`. Not here: how units are matched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from ..layout import Axis, Block, Fixed, Layout, Run, Slot
+from .batches import Batches
+from .sites import Seen, watch
+
+State = Mapping[str, Tensor]
+
+
+@dataclass(frozen=True, eq=False)
+class Terms:
+    """Labelled tensors of activations.
+
+    Args:
+        states: For each model: tensors [row, unit] by name.
+        axes: Their axes on the layout.
+    """
+
+    states: tuple[dict[str, Tensor], ...]
+    axes: dict[str, tuple[Axis, ...]]
+
+    @property
+    def spaces(self) -> set[str]:
+        """The spaces that have activations."""
+        return {space for axes in self.axes.values() for space in axes[1].spaces}
+
+    def beside(self, states: Sequence[State], layout: Layout, *, weights: bool) -> Labelled:
+        """States and layout with activations; each tensor of them so important that both have the same total square.
+
+        Args:
+            states: The models' tensors.
+            layout: Their layout.
+            weights: Keep the weights of spaces that have activations; those of other spaces are kept in any case.
+        """
+        known = self.spaces
+        moving = {name: axes for name, axes in layout.tensors.items() if _spaces(axes)}
+        kept = {name: axes for name, axes in moving.items() if weights or not _spaces(axes) <= known}
+        size = _square(states[0], moving) / max(_square(self.states[0], self.axes), 1e-30)
+        like = next(tensor for tensor in states[0].values() if tensor.is_floating_point())
+        mixed = [
+            {**{name: state[name] for name in kept}, **{name: tensor.to(like) for name, tensor in own.items()}}
+            for state, own in zip(states, self.states, strict=True)
+        ]
+        return Labelled(mixed, Layout(layout.spaces, {**kept, **self.axes}), dict.fromkeys(self.axes, size))
+
+
+@dataclass(frozen=True, eq=False)
+class Labelled:
+    """Tensors of models on a layout, and the importance of some of them."""
+
+    states: list[dict[str, Tensor]]
+    layout: Layout
+    importance: dict[str, float]
+
+
+def _spaces(axes: Sequence[Axis]) -> set[str]:
+    return {space for axis in axes for space in axis.spaces}
+
+
+def _square(state: State, names: Iterable[str]) -> float:
+    return sum(float(state[name].double().square().sum()) for name in names if state[name].is_floating_point())
+
+
+@dataclass(frozen=True, eq=False)
+class Products:
+    """Sums over samples [sample, column]: how many, their sum, and products of columns with columns."""
+
+    count: int
+    first: Tensor
+    second: Tensor
+
+    @staticmethod
+    def of(values: Tensor) -> Products:
+        """From samples."""
+        return Products(len(values), values.sum(0).double(), (values.T @ values).double())
+
+    def __add__(self, other: Products) -> Products:
+        """Of both sets of samples."""
+        return Products(self.count + other.count, self.first + other.first, self.second + other.second)
+
+    def rows(self) -> Tensor:
+        """Rows R [row, column] with `R' R` the correlations of the columns; a column that never varies is 0."""
+        mean = self.first / self.count
+        covariance = self.second / self.count - torch.outer(mean, mean)
+        spread = covariance.diagonal().clamp_min(0.0).sqrt()
+        alive = spread > 1e-6 * (mean.abs() + spread.max()).clamp_min(1e-300)
+        scale = torch.where(alive, 1 / spread.clamp_min(1e-300), 0.0)
+        values, vectors = torch.linalg.eigh(covariance * torch.outer(scale, scale))
+        kept = values > 1e-10 * values.max().clamp_min(1e-300)
+        rows: Tensor = (vectors[:, kept] * values[kept].sqrt()).T
+        return rows
+
+
+def activation_terms(models: Sequence[nn.Module], layout: Layout, batches: Batches) -> Terms:
+    """The activations of all models on all batches, as terms.
+
+    Args:
+        models: Networks on the layout, maybe of different widths, in evaluation mode.
+        layout: Which axes move together.
+        batches: Inputs.
+    """
+    blocks = [_consuming(model, layout) for model in models]
+    sums: dict[tuple[str, str], Products] = {}
+    for batch in batches:
+        for seen in zip(*(watch(model, batch.run) for model in models), strict=True):
+            for key in _keys(seen[0], blocks[0]):
+                columns = [_units(each, own[key]) for each, own in zip(seen, blocks, strict=True)]
+                found = Products.of(torch.cat(columns, 1))
+                sums[key] = sums[key] + found if key in sums else found
+    states: tuple[dict[str, Tensor], ...] = tuple({} for _ in models)
+    axes: dict[str, tuple[Axis, ...]] = {}
+    for key, products in sums.items():
+        name, rows = f"activations at {key[0]} of {key[1]}", products.rows()
+        even = not bool(blocks[0][key].odd.all())
+        axes[name] = (Axis((Fixed(len(rows)),)), Axis((Run((Slot(key[1], even),)),)))
+        parts = rows.split([len(own[key].positions) for own in blocks], 1)
+        for state, part in zip(states, parts, strict=True):
+            state[name] = part
+    return Terms(states, axes)
+
+
+def _consuming(model: nn.Module, layout: Layout) -> dict[tuple[str, str], Block]:
+    """By weight and space: the block on its axis of inputs."""
+    blocks = layout.blocks(layout.widths(model.state_dict()))
+    return {(block.tensor, block.space): block for block in blocks if block.axis == 1 and block.side == "consumes"}
+
+
+def _keys(seen: Seen, blocks: Mapping[tuple[str, str], Block]) -> Iterator[tuple[str, str]]:
+    names = seen.recurrence.names[:2] if seen.recurrence else (seen.name,)
+    return (key for key in blocks if key[0] in names)
+
+
+def _units(seen: Seen, block: Block) -> Tensor:
+    """What a site applies its weight to, as [samples and slots, units]."""
+    values = seen.output if seen.recurrence and block.tensor == seen.recurrence.names[1] else seen.inputs
+    rows = values.movedim(-1 - len(seen.kernel), -1).flatten(0, -2)
+    picked = rows[:, torch.from_numpy(block.positions).to(rows.device)]
+    return picked.movedim(1, 2).flatten(0, 1)

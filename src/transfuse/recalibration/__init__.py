@@ -1,0 +1,6 @@
+"""Corrections of fused networks by inputs without labels: batch-norm statistics, repair, refit."""
+
+from .recalibrate import NONE, Recalibration, Start, best_of, candidates, recalibrate
+from .table import CORRECTIONS, Correction
+
+__all__ = ["CORRECTIONS", "NONE", "Correction", "Recalibration", "Start", "best_of", "candidates", "recalibrate"]

@@ -1,0 +1,176 @@
+"""A site as an affine map from features to pre-activations: a matrix, read from a state and written to it.
+
+Linear and convolution layers: features are inputs or patches; bias and batch norm are folded into the matrix.
+Recurrent layers: features are the previous hidden state and the input. A map has several *parts* where rows do not
+share their features: groups of a convolution, the two halves of a GRU's candidate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ..activations import Seen
+
+State = Mapping[str, Tensor]
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """Features [samples, features] and the outputs [samples, rows] that depend on them."""
+
+    features: Tensor
+    outputs: Tensor
+
+
+def has_constant(seen: Seen) -> bool:
+    """Whether the map of a site has a constant, from a bias or a norm: the last column of its matrix."""
+    return bool(seen.bias or seen.norm or (seen.recurrence and len(seen.recurrence.names) > 2))
+
+
+def parts(seen: Seen, outputs: Tensor) -> list[Part]:
+    """Features of a site with the outputs that they shall give.
+
+    Of a recurrent layer, hidden states are those that the outputs drive: errors of the layer do not add up over time.
+    """
+    if seen.recurrence is not None:
+        found = _recurrent_parts(seen, outputs)
+    elif seen.kernel:
+        groups = seen.how["groups"]
+        pieces = zip(patches(seen).chunk(groups, 1), rows_of(seen, outputs).chunk(groups, 1), strict=True)
+        found = [Part(features.flatten(1), own) for features, own in pieces]
+    else:
+        found = [Part(seen.inputs.flatten(0, -2), rows_of(seen, outputs))]
+    if not has_constant(seen):
+        return found
+    return [Part(nn.functional.pad(part.features, (0, 1), value=1.0), part.outputs) for part in found]
+
+
+def rows_of(seen: Seen, outputs: Tensor) -> Tensor:
+    """Outputs of a site as [samples, rows]."""
+    return outputs.movedim(-1 - len(seen.kernel), -1).flatten(0, -2)
+
+
+def _recurrent_parts(seen: Seen, outputs: Tensor) -> list[Part]:
+    layer = seen.recurrence
+    assert layer is not None
+    previous = layer.previous(layer.driven(outputs))
+    features, rows = torch.cat([previous, seen.inputs], -1).flatten(0, -2), rows_of(seen, outputs)
+    if layer.kind != "gru":
+        return [Part(features, rows)]
+    units = previous.shape[-1]
+    gates, from_inputs, from_hidden = rows.split([2 * units, units, units], 1)
+    return [Part(features, gates), Part(features[:, units:], from_inputs), Part(features[:, :units], from_hidden)]
+
+
+def patches(seen: Seen) -> Tensor:
+    """What a convolution sees at each place: [samples x places, channels, kernel]."""
+    kernel, count = seen.kernel, len(seen.kernel)
+    stride, dilation = (_each(seen.how[key], count) for key in ("stride", "dilation"))
+    x = seen.inputs if seen.inputs.dim() == count + 2 else seen.inputs.unsqueeze(0)
+    x = nn.functional.pad(x, _padding(seen.how["padding"], kernel, dilation))
+    for axis, (size, step, gap) in enumerate(zip(kernel, stride, dilation, strict=True)):
+        x = x.unfold(2 + axis, gap * (size - 1) + 1, step)[..., ::gap]
+    places, within = range(2, 2 + count), range(2 + count, 2 + 2 * count)
+    return x.permute(0, *places, 1, *within).flatten(0, count).flatten(2)
+
+
+def _each(value: Any, count: int) -> tuple[int, ...]:
+    return tuple(value) if isinstance(value, Sequence) else (value,) * count
+
+
+def _padding(padding: Any, kernel: Sequence[int], dilation: Sequence[int]) -> list[int]:
+    """As `pad` wants it: last dimension first, before and after."""
+    if padding == "valid":
+        padding = 0
+    if padding == "same":
+        totals = [gap * (size - 1) for size, gap in zip(kernel, dilation, strict=True)]
+        both = [(total // 2, total - total // 2) for total in totals]
+    else:
+        both = [(each, each) for each in _each(padding, len(kernel))]
+    return [side for pair in reversed(both) for side in pair]
+
+
+def matrices(seen: Seen, state: State) -> list[Tensor]:
+    """The matrix [rows, features] of each part, in float64, with the constant at the end if there is one."""
+    if seen.recurrence is not None:
+        return _recurrent_matrices(seen, state)
+    weight = state[seen.name].double().flatten(1)
+    constant = state[seen.bias].double() if seen.bias else weight.new_zeros(len(weight))
+    if seen.norm:
+        norm = seen.norm
+        scale = state[norm.weight].double() / (state[norm.variance].double() + norm.epsilon).sqrt()
+        weight = weight * scale[:, None]
+        constant = (constant - state[norm.mean].double()) * scale + state[norm.bias].double()
+    whole = torch.cat([weight, constant[:, None]], 1) if has_constant(seen) else weight
+    return list(whole.chunk(seen.how.get("groups", 1)))
+
+
+def _recurrent_matrices(seen: Seen, state: State) -> list[Tensor]:
+    layer = seen.recurrence
+    assert layer is not None
+    inputs, hidden, *biases = (state[name].double() for name in layer.names)
+    if layer.kind != "gru":
+        return [torch.cat([hidden, inputs, *([(biases[0] + biases[1])[:, None]] if biases else [])], 1)]
+    gates = 2 * hidden.shape[1]
+    columns = [bias[:, None] for bias in biases]
+    joint = [hidden[:gates], inputs[:gates], *([columns[0][:gates] + columns[1][:gates]] if columns else [])]
+    return [
+        torch.cat(joint, 1),
+        torch.cat([inputs[gates:], *(column[gates:] for column in columns[:1])], 1),
+        torch.cat([hidden[gates:], *(column[gates:] for column in columns[1:])], 1),
+    ]
+
+
+def written(
+    seen: Seen, state: State, new: Sequence[Tensor], *, mean: Tensor | None = None, variance: Tensor | None = None
+) -> dict[str, Tensor]:
+    """The tensors of a state that make a site compute new matrices.
+
+    Args:
+        seen: The site.
+        state: The present state.
+        new: The matrix of each part.
+        mean: Of each row without its constant: becomes the running mean of a norm.
+        variance: Of each row without its constant: becomes the running variance of a norm.
+    """
+    if seen.recurrence is not None:
+        found = _recurrent_written(seen, state, new)
+    else:
+        whole = torch.cat(list(new))
+        weight, constant = (whole[:, :-1], whole[:, -1]) if has_constant(seen) else (whole, None)
+        found = {seen.name: weight.reshape(state[seen.name].shape)}
+        if seen.bias and constant is not None:
+            found[seen.bias] = torch.zeros_like(constant) if seen.norm else constant
+        if seen.norm and constant is not None:
+            assert mean is not None, "a norm needs statistics"
+            assert variance is not None, "a norm needs statistics"
+            scale = (variance + seen.norm.epsilon).sqrt()
+            found |= {seen.norm.mean: mean, seen.norm.variance: variance}
+            found |= {seen.norm.weight: scale, seen.norm.bias: constant + mean}
+    return {name: tensor.to(state[name]) for name, tensor in found.items()}
+
+
+def _recurrent_written(seen: Seen, state: State, new: Sequence[Tensor]) -> dict[str, Tensor]:
+    layer = seen.recurrence
+    assert layer is not None
+    units, biased = state[layer.names[1]].shape[1], len(layer.names) > 2
+    joint, *halves = [matrix[:, :-1] if biased else matrix for matrix in new]
+    hidden, inputs = joint[:, :units], joint[:, units:]
+    if halves:
+        hidden, inputs = torch.cat([hidden, halves[1]]), torch.cat([inputs, halves[0]])
+    found = dict(zip(layer.names, (inputs, hidden), strict=False))
+    if biased:
+        kept = state[layer.names[3]].double()
+        if halves:
+            kept = torch.cat([kept[: 2 * units], new[2][:, -1]])
+        total = torch.cat([matrix[:, -1] for matrix in new[:2]])
+        found[layer.names[2]] = total - (
+            torch.cat([kept[: 2 * units], torch.zeros_like(kept[:units])]) if halves else kept
+        )
+        found[layer.names[3]] = kept
+    return found

@@ -1,0 +1,78 @@
+"""Refit: every layer again, by least squares, to the mean of the aligned parents' pre-activations.
+
+From the first site to the last: features are what the corrected network gives so far, targets are the parents' mean
+pre-activations (less the other summand of a residual sum), so errors of earlier layers are made good by later ones. A
+recurrent layer is fitted on hidden states that the target pre-activations drive, not on its own: those drift. The ridge
+towards the fused weights is the one with the smallest residual on held-out batches; without an improvement there, a
+site stays as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from operator import add
+
+import torch
+from torch import Tensor
+
+from ..activations import Seen
+from .affine import has_constant, matrices, parts, written
+from .least_squares import RIDGES, Equations
+from .task import Task
+
+
+def refit(task: Task) -> None:
+    """Refit every site of the network of a task, in place."""
+    for name, calls in task.sites().items():
+        site, fit, judge = _equations(task, name, calls)
+        start = matrices(site, task.state)
+        ridge = _best_ridge(start, fit, judge, constant=has_constant(site))
+        if ridge is None:
+            continue
+        both = list(map(add, fit, judge)) if fit is not judge else fit
+        new = [eqs.solve(v, ridge, constant=has_constant(site)) for v, eqs in zip(start, both, strict=True)]
+        mean, variance = _moments(new, both) if site.norm else (None, None)
+        task.write(written(site, task.state, new, mean=mean, variance=variance))
+
+
+def _equations(task: Task, name: str, calls: int) -> tuple[Seen, list[Equations], list[Equations]]:
+    """A site, and the normal equations of its parts from the batches that fit and from those that judge."""
+    sums: dict[bool, list[Equations]] = {}
+    for sample in task.samples(name, calls):
+        target = task.mean([seen.pre_activations for seen in sample.parents])
+        own = sample.own
+        found = parts(own, target if own.rest is None else target - own.rest)
+        equations = [Equations.of(part.features, part.outputs) for part in found]
+        judges = sample.batch.judges
+        sums[judges] = list(map(add, sums[judges], equations)) if judges in sums else equations
+    judge = sums[True]
+    return own, sums.get(False, judge), judge
+
+
+def _best_ridge(
+    start: Sequence[Tensor], fit: Sequence[Equations], judge: Sequence[Equations], *, constant: bool
+) -> float | None:
+    """The ridge with the smallest residual where it is judged; nothing if the matrices are as good as they are."""
+
+    def residual(found: Sequence[Tensor]) -> float:
+        return sum(eqs.residual(matrix) for matrix, eqs in zip(found, judge, strict=True))
+
+    tried = {
+        ridge: residual([eqs.solve(v, ridge, constant=constant) for v, eqs in zip(start, fit, strict=True)])
+        for ridge in RIDGES
+    }
+    best = min(tried, key=lambda ridge: tried[ridge])
+    size = sum(float(eqs.energy.sum()) for eqs in judge)
+    return best if tried[best] < residual(start) - 1e-9 * size else None
+
+
+def _moments(new: Sequence[Tensor], equations: Sequence[Equations]) -> tuple[Tensor, Tensor]:
+    """Mean and variance of each row without its constant."""
+    means, variances = [], []
+    for matrix, eqs in zip(new, equations, strict=True):
+        count, average = eqs.gram[-1, -1], eqs.gram[-1, :-1] / eqs.gram[-1, -1]
+        spread = eqs.gram[:-1, :-1] / count - torch.outer(average, average)
+        weight = matrix[:, :-1]
+        means.append(weight @ average)
+        variances.append(((weight @ spread) * weight).sum(1).clamp_min(0.0))
+    return torch.cat(means), torch.cat(variances)

@@ -1,0 +1,64 @@
+"""The table of corrections that can be made to a fused network, given inputs without labels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from .batch_norm import reset_statistics
+from .refit import refit
+from .repair import closed_form, repair, rescale
+from .task import Task
+
+
+@dataclass(frozen=True)
+class Correction:
+    """One row.
+
+    Args:
+        summary: What it does, in a sentence.
+        citation: Where it was published.
+        apply: Changes the network of a task.
+        parents: Whether it needs the networks that were fused.
+    """
+
+    summary: str
+    citation: str
+    apply: Callable[[Task], None]
+    parents: bool = True
+
+
+def _with_norms(correct: Callable[[Task], None]) -> Callable[[Task], None]:
+    """A correction that starts with batch norms measured anew; those that it does not set itself, again at its end."""
+
+    def both(task: Task) -> None:
+        reset_statistics(task)
+        correct(task)
+        reset_statistics(task, but=task.norms_at_sites())
+
+    return both
+
+
+CORRECTIONS: dict[str, Correction] = {
+    "batchnorm": Correction(
+        "running statistics of batch norms are measured anew", "Izmailov et al. (2018); arXiv:1803.05407",
+        reset_statistics, parents=False,
+    ),
+    "repair": Correction(
+        "mean and spread of every unit's pre-activation become the mean of the parents'",
+        "Jordan et al. (2023), REPAIR; arXiv:2211.08403", _with_norms(repair),
+    ),
+    "rescale": Correction(
+        "the spread of every unit's pre-activation becomes the mean of the parents'",
+        "variance part of Jordan et al. (2023); arXiv:2211.08403", _with_norms(rescale),
+    ),
+    "closed_form": Correction(
+        "as rescale, from the parents' covariances alone: the fused network is not run",
+        "variance of a mean of correlated units, as analysed by Jordan et al. (2023); arXiv:2211.08403",
+        closed_form,
+    ),
+    "refit": Correction(
+        "every layer fitted again, front to back, to the mean of the parents' pre-activations", "transfuse",
+        _with_norms(refit),
+    ),
+}  # fmt: skip
