@@ -1,12 +1,17 @@
 """Fusion problems on networks of the zoo, in float64, for the tests of barycenters and methods."""
 
+import copy
 import functools
 
+import numpy as np
 import torch
+from torch.utils import _pytree as pytree
 
 import transfuse
 from transfuse.barycenter import Problem
-from zoo import named
+from transfuse.layout import random_actions
+from transfuse.tracing.recording import tensors_in
+from zoo import call, named
 
 
 @functools.cache
@@ -29,3 +34,42 @@ def problem_of(name, states):
     """These states with equal weights, into a target of their widths."""
     layout = layout_of(name)
     return Problem(states, layout, [1 / len(states)] * len(states), layout.units)
+
+
+@functools.cache
+def sample(name):
+    """A network in float64, its layout, its inputs."""
+    model = another(name, 1)
+    inputs = pytree.tree_map(lambda x: x.double() if x.is_floating_point() else x, named(name).inputs())
+    return model, transfuse.trace(model, inputs, proof=False), inputs
+
+
+def another(name, seed):
+    """A network of a row, in float64, with random weights."""
+    torch.manual_seed(seed)
+    return named(name).build().double()
+
+
+def outputs(model, inputs):
+    """All numbers that a network gives."""
+    with torch.no_grad():
+        return [tensor for tensor in tensors_in(call(model, inputs)) if tensor.is_floating_point()]
+
+
+def assert_same_function(one, other, inputs):
+    """Two networks give the same numbers, to 1e-5."""
+    for a, b in zip(outputs(one, inputs), outputs(other, inputs), strict=True):
+        torch.testing.assert_close(b, a, rtol=1e-5, atol=1e-7)
+
+
+def with_weights(model, state):
+    """A copy of a network with another state."""
+    twin = copy.deepcopy(model)
+    twin.load_state_dict(state)
+    return twin
+
+
+def moved_twin(model, layout, seed, *, symmetries=True):
+    """The same function with its units elsewhere, negated and scaled where their spaces allow."""
+    actions = random_actions(layout, layout.units, np.random.default_rng(seed), symmetries=symmetries)
+    return with_weights(model, transfuse.permute(model.state_dict(), layout, actions))

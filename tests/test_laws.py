@@ -1,0 +1,160 @@
+"""Laws of fusing: for networks of the zoo and copies, weights and orders that hypothesis draws.
+
+By default a law is tried on some networks; the marked run goes over all of them.
+"""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import transfuse
+from zoo import ZOO
+from zoo_problems import another, assert_same_function, moved_twin, sample, states_of, with_weights
+
+NAMES = [row.name for row in ZOO]
+SYMMETRIC = ("auto", "rebasin", "c2m3")  # their models are all alike; the others have a first one
+
+METHODS = [name for name in transfuse.METHODS if name != "activation"]  # which needs data
+
+networks = st.sampled_from(NAMES)
+seeds = st.integers(0, 10**6)
+methods = st.sampled_from(METHODS)
+some = settings(max_examples=10)
+
+
+def law(check, *candidates):
+    """Two tests of a law `check(name, seed, method)`: one that draws, and a long one over all networks and methods."""
+
+    @some
+    @given(name=networks, seed=seeds, method=st.sampled_from(candidates))
+    def drawn(name, seed, method):
+        check(name, seed, method)
+
+    @pytest.mark.long
+    @pytest.mark.parametrize("method", candidates)
+    @pytest.mark.parametrize("name", NAMES)
+    def all_of_the_zoo(name, method):
+        check(name, 0, method)
+
+    return drawn, all_of_the_zoo
+
+
+def fused(states, layout, **options):
+    return transfuse.fuse_states(states, layout, **options)
+
+
+def a_moved_negated_scaled_copy_changes_nothing(name, seed, method):
+    model, layout, inputs = sample(name)
+    twin = moved_twin(model, layout, seed)
+    assert_same_function(model, transfuse.fuse([model, twin], layout=layout, method=method).model, inputs)
+
+
+test_copies, test_copies_everywhere = law(a_moved_negated_scaled_copy_changes_nothing, "auto")
+
+
+def aligned_networks_are_their_inputs(name, seed, method):
+    model, layout, inputs = sample(name)
+    other = another(name, seed)
+    fusion = transfuse.fuse([model, other], layout=layout, method=method)
+    for parent, aligned in zip((model, other), fusion.aligned, strict=True):
+        assert_same_function(parent, aligned, inputs)
+    for couplings in fusion.couplings:
+        for matrix in couplings.values():
+            ones = torch.ones(len(matrix), dtype=matrix.dtype)
+            torch.testing.assert_close(matrix.abs().sum(0), ones)
+            torch.testing.assert_close(matrix.abs().sum(1), ones)
+
+
+test_aligned, test_aligned_everywhere = law(aligned_networks_are_their_inputs, *METHODS)
+
+
+def the_objective_never_rises(name, seed, method):
+    layout = sample(name)[1]
+    states = [another(name, seed + number).state_dict() for number in range(2 + seed % 2)]
+    found = fused(states, layout, method=method, seed=seed)
+    objectives = [step.objective for step in found.history]
+    assert all(after <= before * (1 + 1e-9) + 1e-12 for before, after in pairwise(objectives))
+    assert found.status == "converged"
+
+
+test_objective, test_objective_everywhere = law(the_objective_never_rises, "auto", "rebasin")
+
+
+def the_order_of_the_models_does_not_matter(name, seed, method):
+    model, layout, inputs = sample(name)
+    states = [another(name, seed + number).state_dict() for number in range(2 + seed % 2)]
+    order = np.random.default_rng(seed).permutation(len(states))[::-1]
+    shares = 1 + np.random.default_rng(seed).random(len(states))
+    one = fused(states, layout, method=method, weights=shares)
+    other = fused([states[i] for i in order], layout, method=method, weights=shares[order])
+    assert other.history[-1].objective == pytest.approx(one.history[-1].objective, rel=1e-9)
+    assert_same_function(with_weights(model, one.state), with_weights(model, other.state), inputs)
+
+
+test_order, test_order_everywhere = law(the_order_of_the_models_does_not_matter, *SYMMETRIC)
+
+
+def all_the_weight_on_one_model_returns_it(name, seed, method):
+    model, layout, inputs = sample(name)
+    other = another(name, seed)
+    weights, chosen = (([1, 0], model), ([0, 2], other))[seed % 2]
+    fusion = transfuse.fuse([model, other], layout=layout, weights=weights, method=method)
+    assert_same_function(chosen, fusion.model, inputs)
+
+
+test_weight_one, test_weight_one_everywhere = law(all_the_weight_on_one_model_returns_it, *METHODS)
+
+
+def wb_gwb_and_ot_agree(name, seed, method):
+    """GWB without a repeated space is WB; exact WB from a base model of the target's widths is OT fusion, squared."""
+    layout = sample(name)[1]
+    states = [another(name, seed + number).state_dict() for number in range(2)]
+    ot, other = (fused(states, layout, method=each).couplings[1] for each in ("ot", method))
+    twice = any(
+        sum(space.name in axis.spaces for axis in axes) > 1
+        for axes in layout.tensors.values()
+        for space in layout.spaces
+    )
+    for space, matrix in ot.items():
+        assert (twice and method == "gwb") or torch.equal(other[space], matrix)
+
+
+test_wb, test_wb_everywhere = law(wb_gwb_and_ot_agree, "wb", "gwb")
+
+# Layer by layer, a copy is found where what comes in tells all units apart; jointly, where coordinate ascent does not
+# end early. Neither is certain, so these are networks on which it was seen to hold.
+FOUND_BY_ALL = ("mlp", "mlp_tanh", "lenet", "vgg", "mlp_batch_norm", "densenet", "lstm", "gru")
+
+
+@some
+@given(name=st.sampled_from(FOUND_BY_ALL), seed=seeds, method=methods.filter(lambda m: m != "vanilla"))
+def test_every_method_finds_a_permuted_copy_on_plain_networks(name, seed, method):
+    model, layout, inputs = sample(name)
+    twin = moved_twin(model, layout, seed, symmetries=False)
+    assert_same_function(model, transfuse.fuse([model, twin], layout=layout, method=method).model, inputs)
+
+
+@some
+@given(name=networks, seed=seeds, count=st.integers(3, 4))
+def test_several_copies_are_one_network(name, seed, count):
+    model, layout, inputs = sample(name)
+    twins = [moved_twin(model, layout, seed + number) for number in range(count - 1)]
+    assert_same_function(model, transfuse.fuse([model, *twins], layout=layout).model, inputs)
+
+
+def test_several_models_agree_more_after_fusing_than_before():
+    layout = sample("mlp_tanh")[1]
+    states = states_of("mlp_tanh", 5)
+    plain = fused(states, layout, method="vanilla").history[-1].objective
+    for method in ("ot", "wb", "fedma", "c2m3", "rebasin", "auto"):
+        assert fused(states, layout, method=method).history[-1].objective < plain
+
+
+def test_the_same_seed_gives_the_same_result():
+    layout = sample("lstm")[1]
+    first, second = (fused(states_of("lstm", 3), layout, seed=7).state for _ in range(2))
+    assert all(torch.equal(first[key], second[key]) for key in first)
