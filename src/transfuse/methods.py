@@ -60,6 +60,8 @@ class Method:
         couple: Finds the couplings of a problem, given a run and the options of the method.
         balance: Bring every model to a canonical scale first, where its layout allows scales.
         order_free: The order of the models shall not matter: they are worked on in an order of their own.
+        terms: What units are matched by: `weights`, `activations` or `both`; default: both if there is data.
+        finish: The correction at the end, by data or by noise.
     """
 
     summary: str
@@ -67,6 +69,8 @@ class Method:
     couple: Callable[..., Found]
     balance: bool = False
     order_free: bool = False
+    terms: str | None = None
+    finish: str = "none"
 
     @property
     def options(self) -> dict[str, Any]:
@@ -167,6 +171,10 @@ def _layered(problem: Problem, run: Run, start: Start, matching: Matching, **opt
     return layered(problem, start=_target(problem, run, start, layered), watch=run.watch)
 
 
+def _activation(problem: Problem, run: Run, *, sweeps: int = 100) -> Found:
+    return jointly(problem, _unmatched(problem), signs=True, rng=run.rng, sweeps=sweeps, watch=run.watch)
+
+
 def _ot(
     problem: Problem, run: Run, *, distance: Distance = "squared", epsilon: float | None = None, start: Start = "base"
 ) -> Found:
@@ -222,6 +230,7 @@ METHODS: dict[str, Method] = {
         _auto,
         balance=True,
         order_free=True,
+        finish="auto",
     ),
     "gwb": Method(
         "layer by layer by incoming weights, hidden-to-hidden weights included; target updated to the barycenter",
@@ -244,6 +253,13 @@ METHODS: dict[str, Method] = {
         "Ainsworth, Hayase and Srinivasa (2023), Git Re-Basin, Algorithms 1 and 3; arXiv:2209.04836",
         _rebasin,
         order_free=True,
+    ),
+    "activation": Method(
+        "activation matching: units that answer alike to data, sign included; each model to the mean of the others",
+        "Li et al. (2016), Convergent Learning, arXiv:1511.07543; Ainsworth et al. (2023), arXiv:2209.04836",
+        _activation,
+        order_free=True,
+        terms="activations",
     ),
     "fedma": Method(
         "one-shot FedMA: layer by layer, one model after another, costs of a Beta-Bernoulli process, no new units",
