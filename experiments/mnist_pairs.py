@@ -1,65 +1,38 @@
-"""Fuse pairs (and larger groups) of networks trained on MNIST, without data, and measure test accuracy.
+"""Fuse pairs (and larger groups) of networks trained on MNIST, and measure test accuracy.
 
     TRANSFUSE_DATA=folder python experiments/mnist_pairs.py [--networks MLP RNN LSTM] [--methods auto wb ...]
+        [--unlabeled 10 100 ...] [--groups] [--results lines.jsonl]
 
-The folder holds `mnist/` with the four original `.gz` files. Base networks (seeds 0 to 5, a few epochs) are trained
-once and kept in `--cache`. Without biases, as in the paper: MLPNet 784-400-200-100-10 with ReLU; RNN and LSTM with 256
-units that read the rows of the image, and a linear layer on the last state.
+The folder holds `mnist/` with the four original `.gz` files. Base networks (seeds 0 to 9, a few epochs) are trained
+once and kept in `--cache`. As in the paper, without biases: MLPNet 784-400-200-100-10 with ReLU; RNN and LSTM with 256
+units that read the rows of the image, and a linear layer on the last state. Methods get no data; `auto` is measured
+with and without its last step (a refit on noise), and with the first images of the training set, without labels.
 """
 
 from __future__ import annotations
 
 import argparse
 import gzip
+import json
 import os
 import statistics
 import time
-from itertools import pairwise
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 import transfuse
+from transfuse.networks import lstm, mlplarge, mlpnet, rnn
 
-PAIRS = ((0, 1), (2, 3), (4, 5))
+PAIRS = tuple((2 * i, 2 * i + 1) for i in range(5))
+GROUPS = {2: PAIRS, 4: ((0, 1, 2, 3), (4, 5, 6, 7), (8, 9, 10, 11)), 6: ((0, 1, 2, 3, 4, 5), (6, 7, 8, 9, 10, 11))}
 EPOCHS = {"MLP": 10, "RNN": 5, "LSTM": 3}
-
-
-class MLPNet(nn.Module):
-    """Fully connected, ReLU, no biases."""
-
-    def __init__(self, *hidden: int) -> None:
-        super().__init__()
-        self.layers = nn.ModuleList(nn.Linear(a, b, bias=False) for a, b in pairwise((784, *hidden, 10)))
-
-    def forward(self, images: Tensor) -> Tensor:
-        """Scores of images [batch, 28, 28]."""
-        x = images.flatten(1)
-        for layer in self.layers[:-1]:
-            x = torch.relu(layer(x))
-        return self.layers[-1](x)
-
-
-class Recurrent(nn.Module):
-    """Rows of an image as steps."""
-
-    def __init__(self, cell: type[nn.RNNBase]) -> None:
-        super().__init__()
-        self.cell = cell(28, 256, bias=False, batch_first=True)
-        self.read = nn.Linear(256, 10, bias=False)
-
-    def forward(self, images: Tensor) -> Tensor:
-        """Scores of images [batch, 28, 28]."""
-        return self.read(self.cell(images)[0][:, -1])
-
-
-BUILD = {
-    "MLP": lambda: MLPNet(400, 200, 100),
-    "RNN": lambda: Recurrent(nn.RNN),
-    "LSTM": lambda: Recurrent(nn.LSTM),
-}
+BUILD: dict[str, Callable[[], nn.Module]] = {"MLP": mlpnet, "RNN": rnn, "LSTM": lstm}
 
 
 def read_idx(path: Path) -> Tensor:
@@ -121,36 +94,72 @@ def base_network(kind: str, seed: int, cache: Path, data: tuple[Tensor, Tensor])
     return model
 
 
-def report(name: str, results: list[float], started: float) -> None:
-    """One line of the table."""
-    spread = statistics.stdev(results) if len(results) > 1 else 0.0
-    each = " ".join(f"{result:.2f}" for result in results)
-    seconds = (time.perf_counter() - started) / len(results)
-    print(f"  {name:<22} {statistics.mean(results):6.2f} +- {spread:.2f}   ({each})   {seconds:.1f} s each", flush=True)
+@dataclass(frozen=True)
+class Bench:
+    """What is measured, and where results go: one JSON line each."""
+
+    kind: str
+    images: Tensor
+    labels: Tensor
+    results: Path | None
+
+    def measure(self, name: str, groups: Sequence[Sequence[nn.Module]], options: Mapping[str, Any]) -> None:
+        """Fuse every group, print mean and standard deviation, write the lines."""
+        accuracies, started = [], time.process_time()
+        for number, models in enumerate(groups):
+            fusion = transfuse.fuse(models, self.images[:2], **options)
+            accuracies.append(accuracy(fusion.model, self.images, self.labels))
+            self._write({"row": name, "group": number, "accuracy": accuracies[-1], "finish": str(fusion.recalibration)})
+        self.show(name, accuracies, (time.process_time() - started) / len(groups))
+
+    def show(self, name: str, accuracies: Sequence[float], seconds: float) -> None:
+        """One line of the table."""
+        spread = statistics.stdev(accuracies) if len(accuracies) > 1 else 0.0
+        each = " ".join(f"{result:.2f}" for result in accuracies)
+        print(
+            f"  {name:<28} {statistics.mean(accuracies):6.2f} +- {spread:.2f}   ({each})   {seconds:.1f} s", flush=True
+        )
+
+    def _write(self, line: dict[str, Any]) -> None:
+        if self.results is not None:
+            with self.results.open("a") as file:
+                file.write(json.dumps({"network": self.kind, "version": transfuse.__version__, **line}) + "\n")
 
 
 def main() -> None:
     """Train or load, fuse, measure."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--networks", nargs="+", choices=BUILD, default=list(BUILD))
-    parser.add_argument("--methods", nargs="+", choices=transfuse.METHODS, default=list(transfuse.METHODS))
+    parser.add_argument(
+        "--methods", nargs="*", choices=transfuse.METHODS, default=["vanilla", "ot", "wb", "gwb", "auto"]
+    )
+    parser.add_argument(
+        "--unlabeled", nargs="*", type=int, default=[], help="numbers of training images without labels"
+    )
+    parser.add_argument("--groups", action="store_true", help="also two, four and six MLPNets into MLPLarge")
     parser.add_argument("--cache", type=Path, default=Path("experiments/.cache"))
+    parser.add_argument("--results", type=Path)
     options = parser.parse_args()
     data, (images, labels) = mnist("train"), mnist("t10k")
     for kind in options.networks:
-        models = [base_network(kind, seed, options.cache, data) for seed in range(6)]
-        layout = transfuse.trace(models[0], images[:2])
-        print(f"{kind}: test accuracy, mean and standard deviation over {len(PAIRS)} pairs")
-        report("base networks", [accuracy(model, images, labels) for model in models], time.perf_counter())
+        bench = Bench(kind, images, labels, options.results)
+        models = [base_network(kind, seed, options.cache, data) for seed in range(12 if kind == "MLP" else 10)]
+        pairs = [[models[a], models[b]] for a, b in PAIRS]
+        print(f"{kind}: test accuracy, mean and standard deviation over {len(pairs)} pairs")
+        bench.show("base networks", [accuracy(model, images, labels) for model in models[:10]], 0.0)
         for method in options.methods:
-            started = time.perf_counter()
-            fused = [transfuse.fuse([models[a], models[b]], layout=layout, method=method).model for a, b in PAIRS]
-            report(method, [accuracy(model, images, labels) for model in fused], started)
-        if kind == "MLP":
-            for group in ((0, 1), (0, 1, 2, 3), (0, 1, 2, 3, 4, 5)):
-                started, target = time.perf_counter(), MLPNet(800, 400, 200)
-                fused = transfuse.fuse([models[i] for i in group], layout=layout, target=target).model
-                report(f"auto, {len(group)} into MLPLarge", [accuracy(fused, images, labels)], started)
+            if method == "auto":
+                bench.measure("auto, no last step", pairs, {"finish": "none"})
+            bench.measure(method, pairs, {"method": method, "seed": 0})
+        for count in options.unlabeled:
+            bench.measure(f"auto, {count} unlabeled images", pairs, {"data": data[0][:count]})
+        if kind == "MLP" and options.groups:
+            for size, groups in GROUPS.items():
+                chosen = [[models[i] for i in group] for group in groups]
+                bench.measure(f"auto, {size} into MLPLarge", chosen, {"target": mlplarge()})
+                if size == 4:
+                    bench.measure("auto, 4 of equal widths", chosen, {})
+                    bench.measure("the same, 500 images", chosen, {"data": data[0][:500]})
 
 
 if __name__ == "__main__":

@@ -74,19 +74,24 @@ class Residual(nn.Module):
         return F.relu(inner + self.skip(x))
 
 
-class ResNet18(nn.Module):
-    """For small images (CIFAR): a 3x3 stem without pooling, four stages of two residual blocks, a linear layer."""
+class ResNet(nn.Module):
+    """For small images (CIFAR): a 3x3 stem without pooling, stages of residual blocks, a linear layer.
 
-    def __init__(self, width: int = 64, channels: int = 3, classes: int = 10, *, norm: bool = True) -> None:
+    Every stage after the first halves the images and doubles the width.
+    """
+
+    def __init__(
+        self, blocks: tuple[int, ...], width: int, channels: int = 3, classes: int = 10, *, norm: bool = True
+    ) -> None:
         super().__init__()
         self.conv, self.norm = _convolution(channels, width, 3, 1, norm=norm)
         stages = []
-        for stage in range(4):
+        for stage, count in enumerate(blocks):
             outputs, inputs = width * 2**stage, width * 2 ** max(stage - 1, 0)
             first = Residual(inputs, outputs, 1 if stage == 0 else 2, norm=norm)
-            stages.append(nn.Sequential(first, Residual(outputs, outputs, 1, norm=norm)))
+            stages.append(nn.Sequential(first, *(Residual(outputs, outputs, 1, norm=norm) for _ in range(count - 1))))
         self.stages = nn.Sequential(*stages)
-        self.classify = nn.Linear(8 * width, classes, bias=norm)
+        self.classify = nn.Linear(outputs, classes, bias=norm)
 
     def forward(self, images: Tensor) -> Tensor:
         """Scores [batch, classes] of images [batch, channels, height, width]."""
@@ -145,14 +150,19 @@ def mlplarge(inputs: int = 784, classes: int = 10, *, bias: bool = False) -> MLP
     return MLP((800, 400, 200), inputs, classes, bias=bias)
 
 
-def resnet18(width: int = 64, channels: int = 3, classes: int = 10, *, norm: bool = True) -> ResNet18:
+def resnet18(width: int = 64, channels: int = 3, classes: int = 10, *, norm: bool = True) -> ResNet:
     """ResNet18 for small images, with batch norm."""
-    return ResNet18(width, channels, classes, norm=norm)
+    return ResNet((2, 2, 2, 2), width, channels, classes, norm=norm)
 
 
-def resnet18_plain(width: int = 64, channels: int = 3, classes: int = 10) -> ResNet18:
+def resnet18_plain(width: int = 64, channels: int = 3, classes: int = 10) -> ResNet:
     """The same without batch norm and without biases, as OT fusion used it."""
-    return ResNet18(width, channels, classes, norm=False)
+    return ResNet((2, 2, 2, 2), width, channels, classes, norm=False)
+
+
+def resnet20(width: int = 16, channels: int = 3, classes: int = 10, *, norm: bool = True) -> ResNet:
+    """ResNet20 for small images, with batch norm; `width` 16 is the published one."""
+    return ResNet((3, 3, 3), width, channels, classes, norm=norm)
 
 
 @dataclass(frozen=True)
@@ -175,6 +185,7 @@ NETWORKS: dict[str, Network] = {
     "vgg11": Network(vgg11, (3, 32, 32)),
     "resnet18": Network(resnet18, (3, 32, 32)),
     "resnet18_plain": Network(resnet18_plain, (3, 32, 32)),
+    "resnet20": Network(resnet20, (3, 32, 32)),
     "rnn": Network(rnn, (28, 28)),
     "lstm": Network(lstm, (28, 28)),
 }
