@@ -3,9 +3,9 @@
     TRANSFUSE_DATA=folder python experiments/cifar_corrections.py --network vgg11 --base a.safetensors b.safetensors
     TRANSFUSE_DATA=folder python experiments/cifar_corrections.py --network resnet20 [--epochs 8] [--images 500]
 
-The folder holds `cifar-10-batches-bin/` with the files of the binary version. Without `--base`, two networks are trained
-(seeds 0 and 1; SGD with one cycle of the learning rate, flips and shifts) and kept in `--cache`. Rows are methods of
-fusing; columns are corrections, with the first images of the training set and without their labels.
+The folder holds `cifar-10-batches-bin/` with the files of the binary version. Without `--base`, two networks are
+trained (seeds 0 and 1; SGD with one cycle of the learning rate, flips and shifts) and kept in `--cache`. Rows are
+methods of fusing; columns are corrections, with the first images of the training set and without their labels.
 """
 
 from __future__ import annotations
