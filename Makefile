@@ -15,7 +15,7 @@ help:
 	@echo "make demo    trace three networks (installs the runtime dependencies only)"
 	@echo "make test    formatter, linter, types and the default tests"
 	@echo "make long    the tests marked long"
-	@echo "make bench   time of tracing"
+	@echo "make bench   time of tracing and of planes"
 	@echo "make format  format and fix what can be fixed"
 	@echo "make clean   remove .venv, caches and builds"
 
@@ -33,6 +33,7 @@ long: $(VENV)/.dev
 
 bench: $(VENV)/.runtime
 	$(BIN)/python benchmarks/trace_time.py
+	$(BIN)/python benchmarks/plane_time.py
 
 format: $(VENV)/.dev
 	$(BIN)/ruff format .

@@ -18,7 +18,8 @@ BLOCKS = [
 
 
 @pytest.mark.parametrize(("code", "printed"), BLOCKS)
-def test_a_block_of_the_documentation_runs_and_prints_what_it_says(code, printed):
+def test_a_block_of_the_documentation_runs_and_prints_what_it_says(code, printed, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # some write files
     torch.manual_seed(0)
     out = io.StringIO()
     with redirect_stdout(out):

@@ -141,8 +141,7 @@ BAD = {
     "one point": (lambda: barrier(A, B, len, points=1), "at least the two ends"),
     "one network": (lambda: chain([A], len), "expected 2 or more"),
     "data for states": (lambda: barrier(A, B, len, data=torch.ones(1)), "give modules"),
-    "data read once": (lambda: barrier(A, B, len, data=iter([])), "once only"),
-    "no data": (lambda: barrier(normed(), normed(), len, data=[]), "gave no batch"),
+    "no data": (lambda: barrier(normed(), normed(), len, data=[]), "holds no batches"),
     "workers": (lambda: barrier(A, B, len, workers=-1), "workers is -1"),
 }
 

@@ -6,13 +6,15 @@ import subprocess
 import sys
 import time
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
+import transfuse
 from transfuse import InputError, barrier, plane
-from transfuse.landscape import Axes, Family
+from transfuse.landscape import Axes, Family, measuring
 from transfuse.landscape.planes import levels
 from zoo import named
 
@@ -110,23 +112,41 @@ def test_workers_find_the_same():
     )
 
 
+@pytest.mark.long  # each new interpreter imports torch
+def test_workers_that_are_not_forked_find_the_same(monkeypatch):
+    monkeypatch.setattr(measuring, "_start_method", lambda _: "spawn")
+    nets = [torch.nn.Linear(3, 2) for _ in range(3)]
+    evaluate = transfuse.evaluator([(torch.randn(9, 3), torch.arange(9) % 2)])
+    found = plane(*nets, evaluate, grid=3, workers=2)
+    np.testing.assert_allclose(found.of(), plane(*nets, evaluate, grid=3).of(), rtol=1e-6)
+
+
 def test_what_a_worker_meets_is_told():
     with pytest.raises(ZeroDivisionError):
         plane(*THREE, lambda _: 1 / 0, grid=3, workers=2)
 
 
 SLOW = """
-import sys, time
+import os, sys, time
 sys.path.insert(0, {folder!r})
 from test_planes import THREE, quadratic
 import transfuse
 
 def evaluate(each):
     time.sleep(0.02)
+    with open({cache!r} + ".processes", "a") as file:
+        print(os.getpid(), file=file)
     return quadratic(each)
 
 transfuse.plane(*THREE, evaluate, grid=9, cache={cache!r}, workers={workers})
 """
+
+
+def is_running(process):
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except FileNotFoundError:
+        return False
 
 
 @pytest.mark.parametrize("workers", [0, 2])
@@ -140,6 +160,11 @@ def test_a_killed_run_goes_on_where_it_stopped(tmp_path, workers):
         time.sleep(0.01)
     process.send_signal(signal.SIGKILL)
     process.wait()
+    workers_of = set(map(int, Path(f"{cache}.processes").read_text().split()))
+    deadline = time.monotonic() + 30
+    while any(map(is_running, workers_of)):
+        assert time.monotonic() < deadline, "workers outlive their parent"
+        time.sleep(0.05)
     done = len(cache.read_bytes().splitlines())
     with cache.open("ab") as file:
         file.write(b'{"point": "cut by the ki')

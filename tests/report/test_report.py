@@ -34,7 +34,7 @@ def evaluate(model):
 
 
 @functools.cache
-def fused(count=2, method="rebasin"):
+def fused(count=2, method="rebasin"):  # which ends without a correction
     return transfuse.fuse([net(4, 9, 7, 2, seed=seed) for seed in range(count)], X, method=method)
 
 

@@ -25,9 +25,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from ..activations import Batches
 from ..errors import InputError
 from ..progress import Progress, watching
-from .batch_norm import reset_statistics
+from ..recalibration import recalibrate
+from ..recalibration.batch_norm import norms_of
 from .cache import Cache, Values, key_of
 from .combining import Coefficients, Family
 
@@ -42,7 +44,7 @@ class Survey:
 
     Args:
         evaluate: From a module (or a state) to a number, or to several by name.
-        data: Unlabeled batches from which the statistics of batch norm are computed at each point.
+        data: Unlabeled batches, from which the statistics of batch norm are computed at each point.
         cache: A file that remembers values.
         workers: Processes; 0 for this one.
         progress: Tell on stderr how long it will take.
@@ -60,8 +62,9 @@ class Survey:
             raise InputError(f"evaluate is {type(self.evaluate).__name__}; expected a function of a model")
         if self.workers < 0:
             raise InputError(f"workers is {self.workers}; expected 0 (this process) or more")
-        if isinstance(self.data, Iterator):
-            raise InputError("data is an iterator, which can be read once only; give a list or a DataLoader")
+        if self.data is not None:
+            with private_randomness():  # a loader that shuffles draws numbers
+                object.__setattr__(self, "data", Batches.of(self.data))
 
     def measure(self, family: Family, points: Sequence[Coefficients], label: str) -> Known:
         """The number of each point and its values: first what the cache knows, then the others, about in order."""
@@ -126,8 +129,8 @@ def value_at(family: Family, evaluate: Evaluate, data: Any, point: Coefficients)
     """The values at one point."""
     with torch.no_grad(), private_randomness():
         network = family.at(point)
-        if data is not None and isinstance(network, nn.Module):
-            reset_statistics(network, data)
+        if data is not None and isinstance(network, nn.Module) and norms_of(network):
+            network = recalibrate(network, data, method="batchnorm")
         return named(evaluate(network))
 
 
@@ -174,10 +177,13 @@ _job: Callable[[Coefficients], Values]
 
 
 def _pool(workers: int, job: tuple[Family, Evaluate, Any]) -> ProcessPoolExecutor:
-    """Processes that share the job's memory where they can: forked on Linux, as DataLoader's are; not with a GPU."""
-    on_cpu = all(tensor.device.type == "cpu" for tensor in job[0].states[0].values())
-    method = "fork" if sys.platform == "linux" and on_cpu else "spawn"
-    return ProcessPoolExecutor(workers, multiprocessing.get_context(method), _start, job)
+    return ProcessPoolExecutor(workers, multiprocessing.get_context(_start_method(job[0])), _start, job)
+
+
+def _start_method(family: Family) -> str:
+    """Processes share the job's memory where they can: forked on Linux, as DataLoader's are; not with a GPU."""
+    on_cpu = all(tensor.device.type == "cpu" for tensor in family.states[0].values())
+    return "fork" if sys.platform == "linux" and on_cpu else "spawn"
 
 
 def _start(family: Family, evaluate: Evaluate, data: Any) -> None:

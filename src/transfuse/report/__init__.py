@@ -10,7 +10,8 @@ from pathlib import Path
 
 from ..errors import InputError
 from ..files import write_whole
-from .gathering import Fused, Report, Request, gather
+from .contents import Fused, Report, Request
+from .gathering import gather
 from .page import page
 
 __all__ = ["Report", "Request", "gather", "page", "write_report"]

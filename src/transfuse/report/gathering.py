@@ -1,137 +1,34 @@
 """From a fusion and `evaluate` to everything that its report tells: plain numbers and records.
 
-In: a fusion (anything with its fields: this room is below the one that makes them). Out: a `Report`. Not here: the
-page.
+In: a fusion. Out: a `Report`. Not here: the page.
 """
 
 from __future__ import annotations
 
 import importlib.metadata
-import os
 import platform
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
-from torch import Tensor, nn
-from torch.nn.modules.batchnorm import _BatchNorm
+from torch import nn
 
 from ..errors import InputError
 from ..landscape import Axes, Barrier, Family, Plane, Survey, barrier, plane, similarity
 from ..landscape.combining import state_of
-from ..layout import Layout
+from ..landscape.geometry import FLAT
 from ..methods import METHODS
-from ..plots import HasObjective, entries_per_row, pooled
-from ..progress import Progress
+from ..plots import entries_per_row, pooled
 from ..rebuilding import with_state
+from ..recalibration.batch_norm import norms_of
+from .contents import CouplingPicture, Fused, Report, Request, Row, States
 from .ensemble import Ensemble
 
 PAIRS = 3  # barriers are drawn from the first model to this many others
 CELLS = 48  # along a side of a coupling's picture
-
-
-class States(Protocol):
-    """What the report reads from `FusedStates`."""
-
-    @property
-    def couplings(self) -> tuple[dict[str, Tensor], ...]: ...  # noqa: D102
-    @property
-    def history(self) -> Sequence[HasObjective]: ...  # noqa: D102
-    @property
-    def status(self) -> str: ...  # noqa: D102
-    @property
-    def method(self) -> str: ...  # noqa: D102
-    @property
-    def weights(self) -> tuple[float, ...]: ...  # noqa: D102
-    @property
-    def layout(self) -> Layout: ...  # noqa: D102
-    @property
-    def seed(self) -> int: ...  # noqa: D102
-    @property
-    def options(self) -> Mapping[str, Any]: ...  # noqa: D102
-    @property
-    def seconds(self) -> float: ...  # noqa: D102
-
-
-class Fused(Protocol):
-    """What the report reads from a `Fusion`."""
-
-    @property
-    def model(self) -> nn.Module: ...  # noqa: D102
-    @property
-    def aligned(self) -> tuple[nn.Module, ...]: ...  # noqa: D102
-    @property
-    def parents(self) -> tuple[nn.Module, ...]: ...  # noqa: D102
-    @property
-    def states(self) -> States: ...  # noqa: D102
-
-
-@dataclass(frozen=True)
-class Request:
-    """What to measure for a report.
-
-    Args:
-        evaluate: As for `transfuse.barrier`; without it nothing is measured.
-        points: Of each barrier.
-        grid: Of the plane; 0 for no plane.
-        data: As for `transfuse.barrier`.
-        cache: As for `transfuse.barrier`.
-        workers: As for `transfuse.barrier`.
-        progress: As for `transfuse.barrier`.
-    """
-
-    evaluate: Any = None
-    points: int = 25
-    grid: int = 21
-    data: Any = None
-    cache: str | os.PathLike[str] | None = None
-    workers: int = 0
-    progress: Progress = False
-
-
-@dataclass(frozen=True)
-class Row:
-    """One network of the table of results: its name, its number of parameters, and its values."""
-
-    name: str
-    parameters: int
-    values: Mapping[str, float]
-
-
-@dataclass(frozen=True, eq=False)
-class CouplingPicture:
-    """The coupling of one model and space: its size, entries per row, units that are negated, and a small image."""
-
-    model: int
-    space: str
-    shape: tuple[int, int]
-    entries: float
-    negated: int
-    image: NDArray[np.float64]
-
-
-@dataclass(frozen=True, eq=False)
-class Report:
-    """Everything on the page."""
-
-    title: str
-    facts: Mapping[str, str]
-    layout: Layout
-    rows: tuple[Row, ...]
-    barriers: Mapping[str, Barrier]
-    plane: Plane | None
-    couplings: tuple[CouplingPicture, ...]
-    similarity: Mapping[str, tuple[float, float]]
-    objective: tuple[float, ...]
-    seconds: Mapping[str, float]
-    versions: Mapping[str, str]
-    recipe: str
-    notes: tuple[str, ...]
 
 
 def gather(fusion: Fused, request: Request, title: str | None = None) -> Report:
@@ -172,6 +69,7 @@ def _facts(fusion: Fused) -> dict[str, str]:
         "Options": ", ".join(f"{name} = {value}" for name, value in states.options.items()) or "defaults",
         "Seed": str(states.seed),
         "Status": states.status,
+        "Correction at the end": str(fusion.recalibration),
         "SHA-256": ", ".join(f"{each}…" for each in prints),
     }
 
@@ -208,7 +106,7 @@ def _rows(fusion: Fused, request: Request, notes: list[str]) -> Iterator[Row]:
         notes.append("No plain average: the models have different widths.")
     for name, model in averaged:
         yield _row(name, model, request)
-        if request.data is not None and any(isinstance(layer, _BatchNorm) for layer in model.modules()):
+        if request.data is not None and norms_of(model):
             yield _row(f"{name}, batch norm reset", model, request, data=request.data)
     if len(fusion.parents) > 1:
         ensemble = Ensemble(fusion.parents, fusion.states.weights)
@@ -270,10 +168,13 @@ def _plane(fusion: Fused, request: Request, notes: list[str]) -> Plane | None:
         return None
     if any(not torch.equal(a, b) for a, b in zip(first.parameters(), fusion.parents[0].parameters(), strict=True)):
         notes.append("On the plane, model 1 stands in the common order and scale, in which it was averaged.")
-    return plane(
+    surface = plane(
         first, second, moved, request.evaluate, grid=request.grid, marks=marks, data=request.data, cache=request.cache,
         workers=request.workers, progress=request.progress,
     )  # fmt: skip
+    if surface["fused"].distance > FLAT * surface["model 2"].x:
+        notes.append("The fused network was corrected after averaging, so it stands off the plane; its foot is drawn.")
+    return surface
 
 
 def _couplings(states: States) -> Iterator[CouplingPicture]:

@@ -13,7 +13,7 @@ from importlib.resources import files
 from ..landscape import Plane
 from ..layout import Layout
 from . import svg
-from .gathering import Report
+from .contents import Report
 from .svg import number
 
 LISTED = 12  # names of tensors for one reason; the rest is counted
