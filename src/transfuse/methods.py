@@ -187,7 +187,7 @@ def _wb(problem: Problem, run: Run, *, updates: int = 20, epsilon: float | None 
 
 
 def _gwb(
-    problem: Problem, run: Run, *, updates: int = 20, epsilon: float | None = None, alpha: float = 10.0,
+    problem: Problem, run: Run, *, updates: int = 20, epsilon: float | None = None, alpha: float = 5.0,
     start: Start = "base",
 ) -> Found:  # fmt: skip
     weighed = replace(problem, importance=_hidden_importance(problem, alpha))

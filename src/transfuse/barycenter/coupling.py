@@ -52,7 +52,7 @@ class Coupling:
 
         A unit may be negated if `signs`: then a pair scores `even + |odd|`, and its sign is that of `odd`.
         """
-        total = even + odd.abs() if signs else even + odd
+        total = odd.abs().add_(even) if signs else even + odd
         if total.shape[0] != total.shape[1]:
             matrix = exact(total)
             return Coupling(soft=torch.stack([matrix * torch.where(odd < 0, -1.0, 1.0) if signs else matrix, matrix]))

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import lap
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 
@@ -33,9 +34,15 @@ def assignment(scores: Tensor) -> Tensor:
         >>> assignment(torch.tensor([[0.0, 2.0], [1.0, 0.0]]))
         tensor([1, 0])
     """
-    costs = (scores.max() - scores).double().cpu().numpy()
-    _, columns = lap.lapjvs(np.ascontiguousarray(costs), return_cost=False, prefer_float32=False)
+    _, columns = lap.lapjvs(_costs(scores), return_cost=False, prefer_float32=False)
     return torch.from_numpy(np.asarray(columns)).to(scores.device)
+
+
+def _costs(scores: Tensor) -> NDArray[np.float64]:
+    """Costs that are not negative, for solvers on the CPU; one matrix, however large."""
+    costs = scores.detach().to("cpu", torch.float64, copy=True, memory_format=torch.contiguous_format)
+    found: NDArray[np.float64] = costs.neg_().sub_(costs.min()).numpy()
+    return found
 
 
 def exact(scores: Tensor) -> Tensor:
@@ -47,20 +54,18 @@ def exact(scores: Tensor) -> Tensor:
     m, n = scores.shape
     if max(m, n) % min(m, n):
         return _simplex(scores)
-    rows = torch.arange(m).repeat_interleave(max(m, n) // m)
-    columns = torch.arange(n).repeat_interleave(max(m, n) // n)
-    order = assignment(scores[rows][:, columns]).cpu()
-    coupling = torch.zeros(m, n, dtype=scores.dtype)
-    coupling.index_put_((rows, columns[order]), torch.tensor(m / max(m, n), dtype=scores.dtype), accumulate=True)
-    return coupling.to(scores.device)
+    rows = torch.arange(m, device=scores.device).repeat_interleave(max(m, n) // m)
+    columns = torch.arange(n, device=scores.device).repeat_interleave(max(m, n) // n)
+    order = assignment(scores[rows][:, columns])
+    share = scores.new_full((len(rows),), m / max(m, n))
+    return torch.zeros_like(scores).index_put_((rows, columns[order]), share, accumulate=True)
 
 
 def _simplex(scores: Tensor) -> Tensor:
     import ot
 
     m, n = scores.shape
-    costs = (scores.max() - scores).double().cpu().numpy()
-    plan = ot.emd(np.full(m, 1 / m), np.full(n, 1 / n), costs, numItermax=10_000_000)
+    plan = ot.emd(np.full(m, 1 / m), np.full(n, 1 / n), _costs(scores), numItermax=10_000_000)
     return torch.from_numpy(plan * m).to(scores)
 
 

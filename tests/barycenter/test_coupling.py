@@ -1,0 +1,61 @@
+"""Couplings: what is carried, by true sums, however far Sinkhorn's algorithm came."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from transfuse.barycenter import Coupling
+from transfuse.transport import entropic
+
+
+def drawn(seed, *shape):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def hard(width, seed):
+    rng = np.random.default_rng(seed)
+    return Coupling(torch.from_numpy(rng.permutation(width)), torch.from_numpy(rng.choice([-1.0, 1.0], width)))
+
+
+@given(m=st.integers(1, 9), n=st.integers(1, 9), seed=st.integers(0, 10**6), iterations=st.integers(1, 5))
+def test_means_stay_means_and_sums_stay_sums_also_before_convergence(m, n, seed, iterations):
+    plan = entropic(drawn(seed, m, n), 0.05, iterations=iterations)
+    coupling = Coupling(soft=torch.stack([plan.coupling, plan.coupling]))
+    ones, weights = torch.ones(n, 1, dtype=torch.float64), drawn(seed + 1, n, 3)
+    torch.testing.assert_close(coupling.carry(ones, odd=True, side="produces"), torch.ones(m, 1, dtype=torch.float64))
+    handed_out = coupling.carry(weights, odd=True, side="consumes").sum(0)
+    torch.testing.assert_close(handed_out, weights.sum(0))
+
+
+@given(target=st.integers(1, 12), model=st.integers(1, 12))
+def test_a_start_uses_every_unit_and_repeats_or_merges_neighbours(target, model):
+    matrix = Coupling.start(target, model, torch.ones(1).double()).matrices[1]
+    torch.testing.assert_close(matrix.sum(1), torch.ones(target).double())
+    assert float(matrix.sum(0).min()) > 0
+    assert target < model or bool(((matrix == 0) | (matrix == 1)).all())
+
+
+@given(width=st.integers(1, 8), seed=st.integers(0, 10**6))
+def test_renumbering_by_a_coupling_makes_it_the_identity(width, seed):
+    first, other = hard(width, seed), hard(width, seed + 1)
+    assert torch.equal(first.after(first).matrices[0], torch.eye(width, dtype=torch.float64))
+    expected = first.matrices[0].T @ other.matrices[0]
+    assert torch.equal(other.after(first).matrices[0], expected)
+    assert torch.equal(Coupling(soft=other.matrices).after(first).matrices[0], expected)
+
+
+@given(width=st.integers(2, 8), seed=st.integers(0, 10**6))
+def test_hard_and_soft_couplings_are_compared_and_shuffled_alike(width, seed):
+    one, order = hard(width, seed), np.random.default_rng(seed).permutation(width)
+    soft = Coupling(soft=one.matrices)
+    assert one.same_as(soft)
+    assert one.of_shuffled(order).same_as(soft.of_shuffled(order))
+    assert not one.same_as(Coupling(one.order, -one.sign))
+
+
+def test_permutations_are_compared_without_matrices(monkeypatch):
+    one = hard(6, 0)
+    monkeypatch.setattr(Coupling, "matrices", property(lambda _: pytest.fail("a matrix was made")))
+    assert one.same_as(Coupling(one.order.clone(), one.sign.clone()))
