@@ -32,6 +32,7 @@ def layer_by_layer(
     couplings = [problem.start(model) if model else merged(problem, 0) for model in range(len(problem.states))]
     done: set[str] = set()
     history: list[Step] = []
+    parts = {name: problem.term(name, couplings) for name in problem.terms}  # a space changes only those it stands on
     while len(done) < len(problem.layout.spaces):
         space, pairs = next_space(problem, done, quadratic=quadratic)
         tensors = sorted({pair.target.tensor for pair in pairs} & set(problem.terms))
@@ -44,7 +45,8 @@ def layer_by_layer(
             target = problem.barycenter(couplings, tensors)
         done.add(space)
         note = _note(space, [own[space] for own in couplings], changed if updates else 0, updates)
-        history.append(Step(problem.objective(couplings), changed, note))
+        parts.update((name, problem.term(name, couplings)) for name in problem.terms_of(space))
+        history.append(Step(sum(parts.values()), changed, note))
         watch(space, len(done), len(problem.layout.spaces))
     return couplings, history
 

@@ -117,16 +117,17 @@ class Problem:
 
     def objective(self, couplings: Sequence[Couplings]) -> float:
         """F for given couplings of every model."""
-        total = 0.0
-        for name in self.terms:
-            mean = self.mean(name, couplings)
-            for model, weight in enumerate(self.weights):
-                moved = self.carried(model, name, couplings[model])
-                total += weight * self.importance.get(name, 1.0) * _squared(moved - mean)
-                if not all(couplings[model][pair.target.space].hard for pair in self.blocks[name]):
-                    lost = self._squared_norm(model, name) - _squared(moved)
-                    total += weight * self.importance.get(name, 1.0) * lost
-        return total
+        return sum(self.term(name, couplings) for name in self.terms)
+
+    def term(self, tensor: str, couplings: Sequence[Couplings]) -> float:
+        """The part of one tensor in F."""
+        mean, total = self.mean(tensor, couplings), 0.0
+        for model, weight in enumerate(self.weights):
+            moved = self.carried(model, tensor, couplings[model])
+            total += weight * _squared(moved - mean)
+            if not all(couplings[model][pair.target.space].hard for pair in self.blocks[tensor]):
+                total += weight * (self._squared_norm(model, tensor) - _squared(moved))
+        return self.importance.get(tensor, 1.0) * total
 
     def _squared_norm(self, model: int, tensor: str) -> float:
         """|W|^2 of a tensor of a model whose units are repeated to the widths of the target."""
