@@ -76,6 +76,7 @@ def here(files, tmp_path, monkeypatch):
     return tmp_path
 
 
+EXAMPLE = torch.randn(2, 3, 4, generator=torch.Generator().manual_seed(0))
 MODEL = ("--model", "in/nets.py:mlp", "--input-shape", "3,4")
 AB = ("in/a.safetensors", "in/b.safetensors")
 
@@ -105,7 +106,8 @@ def written(folder):
 def test_fuse_gives_what_the_library_gives(here, capsys, ending, low_memory):
     told = works(capsys, "fuse", f"in/a.{ending}", f"in/b.{ending}", "-o", f"ab.{ending}", *MODEL, "--weights", 3, 1,
                  *["--low-memory"] * low_memory)  # fmt: skip
-    expected = transfuse.fuse([mlp(0), mlp(1)], torch.randn(2, 3, 4), weights=[3, 1])
+    finish = "none" if low_memory else None
+    expected = transfuse.fuse([mlp(0), mlp(1)], EXAMPLE, weights=[3, 1], finish=finish)
     result = open_checkpoint(f"ab.{ending}")
     for name, tensor in expected.model.state_dict().items():
         torch.testing.assert_close(result.tensors[name], tensor)
@@ -129,7 +131,7 @@ def test_the_command_in_the_provenance_does_it_again(here, capsys):
 
 def test_a_layout_instead_of_a_model(here, capsys):
     assert works(capsys, "trace", *MODEL)["layout"] == (here / "in/layout.yaml").read_text()
-    works(capsys, "fuse", *AB, "-o", "one.safetensors", *MODEL)
+    works(capsys, "fuse", *AB, "-o", "one.safetensors", *MODEL, "--no-synthetic")
     works(capsys, "fuse", *AB, "-o", "two.safetensors", "--layout", "in/layout.yaml")
     one, two = (open_checkpoint(name).tensors for name in ("one.safetensors", "two.safetensors"))
     assert all(torch.equal(one[name], two[name]) for name in one)
@@ -156,6 +158,29 @@ def test_shards(here, capsys):
     told = works(capsys, "fuse", *AB, "-o", "ab.safetensors.index.json", *MODEL, "--shard-size", "300B")
     assert len(told["files"]) > 3
     works(capsys, "align", "in/c.safetensors", "--to", "ab.safetensors.index.json", "-o", "c.safetensors", *MODEL)
+
+
+@pytest.mark.parametrize("more", [(), ("--terms", "both"), ("--recalibrate", "refit"), ("--method", "activation")])
+def test_unlabeled_data(here, capsys, more):
+    told = works(capsys, "fuse", *AB, "-o", "ab.pt", *MODEL, "--data", "in/unlabeled.npz", *more)
+    inputs = torch.from_numpy(np.load("in/unlabeled.npz")["inputs"])
+    wanted = dict(
+        zip([word.strip("-").replace("recalibrate", "finish") for word in more[::2]], more[1::2], strict=True)
+    )
+    expected = transfuse.fuse([mlp(0), mlp(1)], EXAMPLE, data=inputs, **wanted)
+    for name, tensor in expected.model.state_dict().items():
+        torch.testing.assert_close(open_checkpoint("ab.pt").tensors[name], tensor)
+    assert ("corrected by" in told["status"]) == (expected.recalibration.method != "none")
+
+
+def test_fuse_with_a_report(here, capsys):
+    works(capsys, "fuse", *AB, "-o", "ab.pt", *MODEL, "--data", "in/data.safetensors", "--report", "page.html")
+    assert "</html>" in (here / "page.html").read_text()
+
+
+def test_report(here, capsys):
+    works(capsys, "report", *AB, "-o", "page.html", *MODEL, "--data", "in/data.safetensors")
+    assert "barrier" in (here / "page.html").read_text().lower()
 
 
 def test_a_dry_run_writes_nothing(here, capsys):
@@ -334,7 +359,9 @@ BAD = {
     "unknown flag": ((*AB, *MODEL, "--fast"), "unrecognized arguments: --fast"),
     "a shape that is none": ((*AB, "--model", "in/nets.py:mlp", "--input-shape", "3,x"), "is no shape"),
     "a layout that is none": ((*AB, "--layout", "in/nets.py"), "layout"),
-    "recalibration without data": ((*AB, *MODEL, "--recalibrate", "repair"), "pass --data"),
+    "activations without data": ((*AB, *MODEL, "--terms", "both"), "pass inputs for that (--data)"),
+    "an unknown correction": ((*AB, *MODEL, "--recalibrate", "repare"), "expected auto, none"),
+    "data and little memory": ((*AB, *MODEL, "--data", "in/unlabeled.npz", "--low-memory"), "works on tensors alone"),
     "an unknown ending": ((*AB, *MODEL, "-o", "ab.onnx"), "the ending says the format"),
     "a folder that is not there": ((*AB, *MODEL, "-o", "no/ab.pt"), "the folder no does not exist"),
     "an input as output": ((*AB, *MODEL, "-o", "in/a.safetensors", "--force"), "is one of the inputs"),
@@ -474,7 +501,7 @@ def test_hugging_face_folders(here, capsys):
         torch.manual_seed(seed)
         config = transformers.GPT2Config(n_embd=12, n_layer=1, n_head=2, n_positions=16, vocab_size=29)
         transformers.GPT2LMHeadModel(config).save_pretrained(here / name)
-    works(capsys, "fuse", "a", "b", "-o", "ab", "--model", "a", "--method", "rebasin")
+    works(capsys, "fuse", "a", "b", "-o", "ab", "--model", "a", "--option", "restarts=0")
     fused = transformers.GPT2LMHeadModel.from_pretrained(here / "ab")
     assert fused.lm_head.weight.data_ptr() == fused.transformer.wte.weight.data_ptr()
     assert sorted(each.name for each in (here / "ab").iterdir()) == ["README.md", *sorted(
@@ -487,7 +514,7 @@ def test_export_archives(here, capsys):
     for seed, name in enumerate("ab"):
         torch.export.save(torch.export.export(mlp(seed).eval(), (x,)), here / f"{name}.pt2")
     works(capsys, "fuse", "a.pt2", "b.pt2", "-o", "ab.pt2", "--model", "a.pt2")
-    expected = transfuse.fuse([mlp(0), mlp(1)], x).model(x)
+    expected = transfuse.fuse([mlp(0), mlp(1)], x, finish="none").model(x)
     torch.testing.assert_close(torch.export.load("ab.pt2").module()(x), expected)
 
 

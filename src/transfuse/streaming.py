@@ -19,12 +19,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from .api import proportions, target_widths
+from .api import method_row, proportions, target_widths
 from .barycenter import Coupling, Problem, Step
 from .checkpoints import Entry, Tensors, entries_of
 from .errors import InputError, listing
 from .layout import Block, Layout, balanced
-from .methods import METHODS, Run
+from .methods import Run
 from .progress import Progress, watching
 from .states import as_first_model, check_states, own_order, working_states
 
@@ -61,7 +61,9 @@ def fuse_streamed(  # noqa: PLR0913
 ) -> Streamed:  # fmt: skip
     """Fuse states tensor by tensor; arguments as for `fuse_states`."""
     started = time.perf_counter()
-    row = METHODS[method]
+    row = method_row(method)
+    if row.terms not in (None, "weights"):
+        raise InputError(f"method {method} needs activations, which states alone have not; use `fuse` with modules")
     if problems := row.problems(options):
         raise InputError(listing(f"method {method} cannot be used so:", problems))
     layout.check(*states)

@@ -55,7 +55,7 @@ def fuse(options: Namespace) -> Outcome:
     widths, target = _target(options, job)
     if options.dry_run:
         return _plan(options, job)
-    if _needs_modules(options):
+    if _needs_modules(options, job):
         result = _fused_modules(options, job, target or widths, chosen)
     else:
         streamed = fuse_streamed(
@@ -91,8 +91,12 @@ def method_options(options: Namespace) -> dict[str, Any]:
         meant = f"did you mean {close[0]}? " if close else ""
         raise InputError(f"--method {options.method}: {meant}the methods: {', '.join(METHODS)}")
     chosen = pairs(options.option, "--option")
-    if problems := METHODS[options.method].problems(chosen):
+    row = METHODS[options.method]
+    if problems := row.problems(chosen):
         raise InputError(f"--option of method {options.method}: {'; '.join(problems)}")
+    terms = getattr(options, "terms", None) or row.terms
+    if terms in ("activations", "both") and not getattr(options, "data", None):
+        raise InputError(f"--method {options.method} sees {terms}: pass inputs for that (--data)")
     return chosen
 
 
@@ -141,35 +145,35 @@ def pairs_of_widths(texts: list[str]) -> dict[str, int]:
     return found
 
 
-def _needs_modules(options: Namespace) -> bool:
-    return bool(options.data or options.recalibrate or options.terms or options.report)
+def _needs_modules(options: Namespace, job: Job) -> bool:
+    """Whether activations, a correction at the end or a report are wanted; a correction by noise is by default.
+
+    An exported program runs on inputs of the size with which it was exported only: no noise there.
+    """
+    asked = options.data or options.recalibrate or options.terms or options.report
+    if asked and options.low_memory:
+        raise InputError("--low-memory works on tensors alone; leave out --data, --terms, --recalibrate and --report")
+    ends = METHODS[options.method].finish != "none" and not options.no_synthetic
+    able = job.build is not None and not options.low_memory and not options.model.endswith(".pt2")
+    return bool(asked or (ends and able))
 
 
 def _fused_modules(options: Namespace, job: Job, target: Any, chosen: Mapping[str, Any]) -> _Result:
     """Fuse modules: what activations, corrections and reports need."""
-    if options.data is None and (options.recalibrate or options.terms):
-        raise InputError("--recalibrate and --terms need unlabeled inputs: pass --data")
-    data = specs.batches(options) if options.data else None
-    extra: dict[str, Any] = dict(chosen)
-    if options.terms:
-        extra |= {"data": data, "terms": options.terms}
-    if options.no_synthetic:
-        extra["synthetic"] = False
     fusion = api.fuse(
         job.modules(), job.inputs, layout=job.layout, method=options.method, weights=options.weights,
-        target=target or None, seed=options.seed, progress=not options.quiet, **extra,
+        target=target or None, data=specs.batches(options) if options.data else None, terms=options.terms,
+        finish=options.recalibrate, synthetic=not options.no_synthetic, seed=options.seed,
+        progress=not options.quiet, **chosen,
     )  # fmt: skip
-    model = fusion.model
-    if options.recalibrate:
-        from ..recalibrate import recalibrate  # type: ignore[import-not-found,unused-ignore]
-
-        model = recalibrate(model, data, parents=fusion.aligned, method=options.recalibrate)
     if options.report:
         options.evaluate = None
         labeled = options.data and specs.data(options)[1] is not None
         fusion.report(options.report, evaluate=specs.evaluation(options) if labeled else None)
     states = fusion.states
-    return _Result(model.state_dict(), states.status, states.history[-1].objective, states.seconds, states.weights)
+    done = fusion.recalibration.method
+    status = states.status if done == "none" else f"{states.status}; corrected by {done}"
+    return _Result(fusion.model.state_dict(), status, states.history[-1].objective, states.seconds, states.weights)
 
 
 def _plan(options: Namespace, job: Job) -> Outcome:
@@ -220,7 +224,7 @@ def _typed(tensors: Mapping[str, Tensor], like: Mapping[str, Entry], dtype: torc
 def _told_options(options: Namespace) -> dict[str, Any]:
     """What was chosen beside the method, for the provenance."""
     told = pairs(options.option, "--option")
-    for name in ("dtype", "target", "terms", "recalibrate"):
+    for name in ("dtype", "target", "terms", "recalibrate", "no_synthetic", "low_memory"):
         if getattr(options, name, None):
             told[name] = getattr(options, name)
     return told
@@ -243,6 +247,7 @@ def command(options: Namespace) -> str:
     for name in ("method", "seed", "dtype", "terms", "recalibrate"):
         if (value := getattr(options, name, None)) is not None:
             words += [f"--{name}", str(value)]
+    words += [f"--{name.replace('_', '-')}" for name in ("no_synthetic", "low_memory") if getattr(options, name, None)]
     if options.input_shape:
         words += ["--input-shape", ",".join(map(str, options.input_shape))]
     return shlex.join(words)

@@ -167,8 +167,12 @@ def _fuse(parser: argparse.ArgumentParser) -> None:
     _data(parser, needed="unlabeled inputs")
     group = parser.add_argument_group("corrections")
     group.add_argument("--terms", choices=("weights", "activations", "both"), help="what is matched (needs --data)")
-    group.add_argument("--recalibrate", metavar="NAME", help="batchnorm, repair, rescale, ... (needs --data)")
-    group.add_argument("--no-synthetic", action="store_true", help="no correction on synthetic inputs")
+    group.add_argument(
+        "--recalibrate", metavar="NAME",
+        help="correction at the end: batchnorm, repair, rescale, closed_form, refit, auto or none "
+        "(default: what the method does; by --data, or by noise)",
+    )  # fmt: skip
+    group.add_argument("--no-synthetic", action="store_true", help="without --data, no correction by inputs of noise")
     group.add_argument("--report", metavar="FILE", help="also write a page about it (labels in --data are used)")
 
 
