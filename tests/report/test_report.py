@@ -80,7 +80,10 @@ def test_any_number_of_models(count):
 def test_what_cannot_be_shown_is_told():
     torch.manual_seed(0)
     wide = transfuse.fuse([net(4, 9, 2, seed=0), net(4, 6, 2, seed=1)], X)
-    notes = gather(wide, Request(evaluate, points=2, grid=2)).notes
+    told = gather(wide, Request(evaluate, points=2, grid=2))
+    notes = told.notes
+    assert told.widths == {"0.out": (9, 9, 6)}
+    assert '<td class="n">9, 6</td>' in page(told)
     assert [note.split(":")[0] for note in notes[:2]] == [
         "No plane" if "plane" in note else "No plain average" for note in notes[:2]
     ]
@@ -89,6 +92,16 @@ def test_what_cannot_be_shown_is_told():
     nothing = gather(fused(), Request())
     assert nothing.notes == ("Nothing was measured: no evaluate was given.",)
     assert "Couplings" in page(nothing)
+
+
+@pytest.mark.parametrize(("method", "finish"), [("auto", None), ("auto", "none"), ("rebasin", None), ("ot", "refit")])
+def test_the_recipe_makes_the_same_network(method, finish):
+    models = [net(4, 9, 2, seed=seed) for seed in range(2)]
+    fusion = transfuse.fuse(models, X, method=method, finish=finish, weights=[3, 1], seed=4)
+    names = {"models": models, "example_inputs": X}
+    exec(gather(fusion, Request()).recipe.replace("fusion.report", "#"), names)
+    for one, other in zip(fusion.model.parameters(), names["fusion"].model.parameters(), strict=True):
+        torch.testing.assert_close(one, other)
 
 
 def test_data_resets_batch_norm_where_networks_were_averaged():

@@ -18,6 +18,7 @@ from ..landscape import Barrier, Plane
 from ..layout import Layout
 from ..plots import HasObjective
 from ..progress import Progress
+from ..recalibration import Recalibration
 
 
 class States(Protocol):
@@ -55,7 +56,7 @@ class Fused(Protocol):
     @property
     def states(self) -> States: ...  # noqa: D102
     @property
-    def recalibration(self) -> object: ...  # noqa: D102
+    def recalibration(self) -> Recalibration: ...  # noqa: D102
 
 
 @dataclass(frozen=True)
@@ -104,11 +105,12 @@ class CouplingPicture:
 
 @dataclass(frozen=True, eq=False)
 class Report:
-    """Everything on the page."""
+    """Everything on the page; `widths` has for each space its units in the result, then in the models."""
 
     title: str
     facts: Mapping[str, str]
     layout: Layout
+    widths: Mapping[str, tuple[int, ...]]
     rows: tuple[Row, ...]
     barriers: Mapping[str, Barrier]
     plane: Plane | None

@@ -23,6 +23,7 @@ from ..landscape.geometry import FLAT
 from ..methods import METHODS
 from ..plots import entries_per_row, pooled
 from ..rebuilding import with_state
+from ..recalibration import NONE
 from ..recalibration.batch_norm import norms_of
 from .contents import CouplingPicture, Fused, Report, Request, Row, States
 from .ensemble import Ensemble
@@ -50,8 +51,9 @@ def gather(fusion: Fused, request: Request, title: str | None = None) -> Report:
             surface = _plane(fusion, request, notes)
     return Report(
         title or f"{len(fusion.parents)} × {type(fusion.model).__name__}, fused",
-        _facts(fusion), states.layout, tuple(rows), curves, surface, tuple(_couplings(states)), _similarity(fusion),
-        tuple(step.objective for step in states.history), seconds, versions(), _recipe(states), tuple(notes),
+        _facts(fusion), states.layout, _widths(fusion), tuple(rows), curves, surface, tuple(_couplings(states)),
+        _similarity(fusion), tuple(step.objective for step in states.history), seconds, versions(),
+        _recipe(fusion), tuple(notes),
     )  # fmt: skip
 
 
@@ -72,6 +74,12 @@ def _facts(fusion: Fused) -> dict[str, str]:
         "Correction at the end": str(fusion.recalibration),
         "SHA-256": ", ".join(f"{each}…" for each in prints),
     }
+
+
+def _widths(fusion: Fused) -> dict[str, tuple[int, ...]]:
+    """Units of each space, in the result and in the models."""
+    found = [fusion.states.layout.widths(state_of(model)) for model in (fusion.model, *fusion.parents)]
+    return {space: tuple(each[space] for each in found) for space in found[0]}
 
 
 def parameters(model: nn.Module) -> int:
@@ -204,12 +212,18 @@ def _similarity(fusion: Fused) -> dict[str, tuple[float, float]]:
     }
 
 
-def _recipe(states: States) -> str:
-    options = "".join(f", {name}={value!r}" for name, value in states.options.items())
+def _recipe(fusion: Fused) -> str:
+    """The call that does it again, as far as a fusion knows it."""
+    states, done = fusion.states, fusion.recalibration.method
+    given = dict(states.options)
+    if states.method in METHODS and METHODS[states.method].finish not in (done, "auto" if done != NONE else done):
+        given["finish"] = done
+    options = "".join(f", {name}={value!r}" for name, value in given.items())
     shares = ", ".join(f"{weight:.6g}" for weight in states.weights)
     return (
         "import transfuse\n\n"
         "# models: the networks above, in this order; example_inputs: any batch that suits them\n"
+        "# and data=, target= or layout= as they were given, if they were\n"
         f"fusion = transfuse.fuse(models, example_inputs, method={states.method!r}, weights=[{shares}], "
         f"seed={states.seed}{options})\n"
         'fusion.report("report.html", evaluate=transfuse.evaluator(loader))\n'

@@ -120,7 +120,7 @@ def _plane(plane: Plane | None) -> str:
     ]
     head = ["network", "x", "y", "distance from the plane", *plane.metrics]
     rows = [
-        (mark.name, number(mark.x), number(mark.y), number(mark.distance) if mark.distance > 1e-4 else "0",
+        (mark.name, *(number(round(each, 4) + 0.0) for each in (mark.x, mark.y, mark.distance)),
          *(_exact(mark.values[metric]) for metric in plane.metrics))
         for mark in plane.marks
     ]  # fmt: skip
@@ -135,10 +135,15 @@ def _plane(plane: Plane | None) -> str:
 def _fused(report: Report) -> str:
     facts = "".join(f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in report.facts.items())
     notes = "".join(f'<p class="note">{escape(note)}</p>' for note in report.notes)
+    varied = any(len(set(units)) > 1 for units in report.widths.values())
     spaces = _table(
-        ["space", "units", "beyond permutation"],
-        [(space.name, str(space.units), _symmetry(space.signs, space.scales)) for space in report.layout.spaces],
-    )
+        ["space", "units", *(["units of the models"] if varied else []), "beyond permutation"],
+        [
+            (space.name, str(units[0]), *([", ".join(map(str, units[1:]))] if varied else []),
+             _symmetry(space.signs, space.scales))
+            for space, units in ((space, report.widths[space.name]) for space in report.layout.spaces)
+        ],
+    )  # fmt: skip
     layout = f"<details><summary>The whole layout</summary><pre>{escape(str(report.layout))}</pre></details>"
     return _section(
         "What was fused", f"<dl>{facts}</dl>", notes, "<h3>What moves</h3>", spaces, _fixed(report.layout), layout

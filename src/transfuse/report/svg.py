@@ -85,7 +85,9 @@ def plane_map(plane: Plane, metric: str) -> str:
         return float(x - plane.x[0]) * scale, high - float(y - plane.y[0]) * scale
 
     parts = [_cells(plane, metric, levels, place), _contours(plane, values, levels, place)]
-    parts += [_mark(index, mark.name, place(mark.x, mark.y)) for index, mark in enumerate(plane.marks)]
+    for index, mark in enumerate(plane.marks):
+        off = f" (off by {number(mark.distance)})" if mark.distance > 0.01 * np.ptp(plane.x) else ""
+        parts.append(_mark(index, mark.name + off, place(mark.x, mark.y)))
     parts.append(_bar(levels, high + 8))
     return _drawing("".join(parts), high + 38, f"{metric} on the plane", "plane")
 
