@@ -78,6 +78,8 @@ def measure(name: str, count: int, method: str) -> dict[str, Any]:
     layout = transfuse.trace(build().eval(), inputs(), proof=False)
     states = [build().state_dict() for _ in range(count)]
     options = {"restarts": 0, "sweeps": 2} if method == "auto" else {}
+    small = transfuse.parse("{spaces: {a: 64}, tensors: {up: [a, 64], down: [64, < a]}}")
+    transfuse.fuse_states([{name: torch.randn(64, 64) for name in ("up", "down")}] * 2, small)  # libraries are loaded
     watch = Peak()
     watch.start()
     result = transfuse.fuse_states(states, layout, method=method, **options)
