@@ -149,6 +149,26 @@ def is_running(process):
         return False
 
 
+def test_after_an_error_the_rest_is_not_measured(tmp_path):
+    def evaluate(each):
+        time.sleep(0.1)
+        with (tmp_path / "calls").open("a") as file:
+            file.write("x")
+        return 1 / (len((tmp_path / "calls").read_text()) < 3)
+
+    with pytest.raises(ZeroDivisionError):
+        plane(*THREE, evaluate, grid=9, workers=2)
+    assert len((tmp_path / "calls").read_text()) < 20
+
+
+def test_values_with_and_without_data_are_kept_apart(tmp_path):
+    nets = [torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.BatchNorm1d(3)) for _ in range(2)]
+    calls = []
+    for data in (None, torch.randn(9, 2), None):
+        barrier(*nets, lambda _: calls.append(1) or 1.0, points=3, data=data, cache=tmp_path / "cache.jsonl")
+    assert len(calls) == 3 + 3 + 1
+
+
 @pytest.mark.parametrize("workers", [0, 2])
 def test_a_killed_run_goes_on_where_it_stopped(tmp_path, workers):
     cache = tmp_path / "cache.jsonl"

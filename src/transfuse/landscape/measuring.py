@@ -71,7 +71,8 @@ class Survey:
         if self.data is not None and family.model is None:
             raise InputError("data corrects batch norm in modules; these networks are states: give modules, or no data")
         cache = Cache(self.cache)
-        keys = [key_of(family.fingerprints, point) for point in points] if self.cache is not None else []
+        kind = "" if self.data is None else " with data"  # other values, maybe only a little so
+        keys = [key_of(family.fingerprints, point) + kind for point in points] if self.cache is not None else []
         known = [number for number, key in enumerate(keys) if key in cache.values]
         if known:
             self._check(cache, keys[known[0]], value_at(family, self.evaluate, self.data, points[known[0]]))
@@ -93,10 +94,13 @@ class Survey:
         if not self.workers or len(missing) < 2:
             yield from ((number, value_at(family, self.evaluate, self.data, points[number])) for number in missing)
             return
-        with _pool(min(self.workers, len(missing)), (family, self.evaluate, self.data)) as pool:
+        pool = _pool(min(self.workers, len(missing)), (family, self.evaluate, self.data))
+        try:
             futures = {pool.submit(_work, points[number]): number for number in missing}
             for future in as_completed(futures):
                 yield futures[future], future.result()
+        finally:
+            pool.shutdown(cancel_futures=True)  # after an error or Ctrl-C the rest is not measured
 
     def _check(self, cache: Cache, key: str, values: Values) -> None:
         """One cached point again: the cache cannot know what `evaluate` is."""
