@@ -164,7 +164,7 @@ def test_after_an_error_the_rest_is_not_measured(tmp_path):
 def test_values_with_and_without_data_are_kept_apart(tmp_path):
     nets = [torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.BatchNorm1d(3)) for _ in range(2)]
     calls = []
-    for data in (None, torch.randn(9, 2), None):
+    for data in (None, torch.randn(20, 2), None):
         barrier(*nets, lambda _: calls.append(1) or 1.0, points=3, data=data, cache=tmp_path / "cache.jsonl")
     assert len(calls) == 3 + 3 + 1
 
