@@ -12,7 +12,7 @@ PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest
 .PHONY: help demo test long bench format clean
 
 help:
-	@echo "make demo    trace three networks (installs the runtime dependencies only)"
+	@echo "make demo    train, fuse and compare small networks on real digits; writes demo/report.html"
 	@echo "make test    formatter, linter, types and the default tests"
 	@echo "make long    the tests marked long"
 	@echo "make bench   time of tracing and of planes"
@@ -20,7 +20,7 @@ help:
 	@echo "make clean   remove .venv, caches and builds"
 
 demo: $(VENV)/.runtime
-	$(BIN)/python examples/trace_three.py
+	$(BIN)/transfuse demo
 
 test: $(VENV)/.dev
 	$(BIN)/ruff format --check .
@@ -34,6 +34,7 @@ long: $(VENV)/.dev
 bench: $(VENV)/.runtime
 	$(BIN)/python benchmarks/trace_time.py
 	$(BIN)/python benchmarks/plane_time.py
+	$(BIN)/python benchmarks/command_memory.py --megabytes 100 --width 512 --methods vanilla
 
 format: $(VENV)/.dev
 	$(BIN)/ruff format .

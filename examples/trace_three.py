@@ -1,4 +1,4 @@
-"""Trace three networks, print what may move, and check it: `make demo`.
+"""Trace three networks, print what may move, and check it: `python examples/trace_three.py`.
 
 For each network: its layout, the share of its numbers that can move, and a check by running. All units are
 moved at random (where the layout allows, negated and scaled as well), and the outputs compared in float64.
