@@ -5,20 +5,19 @@ In: modules, batches or example inputs. Out: terms of the objective; a corrected
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 import torch
-from torch import Tensor, nn
-from torch.utils import _pytree as pytree
+from torch import nn
 
-from .activations import Batches, Terms, activation_terms
+from .activations import Batches, Terms, activation_terms, watch
 from .activations import synthetic as noise
 from .errors import InputError
 from .layout import Layout
-from .recalibration import CORRECTIONS, NONE, Recalibration, Start, best_of, candidates
+from .recalibration import CORRECTIONS, NONE, Recalibration, Start, best_of, candidates, numbers_in
 from .tracing.recording import Arguments, undisturbed
 
 TermsName = Literal["weights", "activations", "both"]
@@ -46,9 +45,7 @@ def seen_activations(
         return None
     if batches is None:
         raise InputError(f"terms is {terms!r}, but there is no data to see activations on; pass data=")
-    with ExitStack() as stack:
-        for model in models:
-            stack.enter_context(undisturbed(model))
+    with _evaluated(models):
         return Activations(activation_terms(models, layout, batches), weights=terms == "both")
 
 
@@ -94,31 +91,62 @@ def finished(
     """
     if finish.method == NONE or (finish.data is None and finish.example is None):
         return fused, Recalibration(NONE)
-    if len(models) == 1:
-        return fused, Recalibration(NONE, note="one model has no mean to come nearer to")
+    if obstacle := _obstacle(fused, len(models)):
+        return fused, Recalibration(NONE, note=obstacle)
+    if finish.data is not None:
+        return _corrected(finish, Start(fused, aligned, weights, finish.data), models)
+    try:
+        with _evaluated(aligned):
+            batches = noise(aligned, finish.example or Arguments(), seed=finish.seed)
+            if finish.method == "auto" and _convolves(aligned[0], batches):
+                note = "noise is no stand-in for images: it was found to harm convolutions; pass data"
+                return fused, Recalibration(NONE, note=note)
+        result, done = _corrected(finish, Start(fused, aligned, weights, batches), models)
+    except Exception as error:  # the fusion itself stands, whatever noise does to a network
+        return fused, Recalibration(NONE, note=f"no correction by noise: {error}")
+    return result, replace(done, note="; ".join(filter(None, ["judged by inputs made of noise", done.note])))
+
+
+def _obstacle(fused: nn.Module, models: int) -> str:
+    """Why a network cannot be corrected; nothing if it can."""
+    if models == 1:
+        return "one model has no mean to come nearer to"
     if any(tensor.dtype in (torch.float16, torch.bfloat16) for tensor in fused.parameters()):
-        return fused, Recalibration(NONE, note="corrections are made in float32 and float64 only")
+        return "corrections are made in float32 and float64 only"
+    return ""
+
+
+def _corrected(finish: Finish, start: Start, models: Sequence[nn.Module]) -> tuple[nn.Module, Recalibration]:
+    """The network with the correction that was asked for, or the best."""
+    with _evaluated([*models, *start.parents]):
+        same = _same_function(models, start.parents, start.batches)
+    if not same:
+        note = "units were merged, so the aligned networks do not compute what the models do"
+        return start.model, Recalibration(NONE, note=note)
+    if finish.method in CORRECTIONS:
+        return best_of([finish.method], start, forced=True)
+    return best_of(candidates(start.model, data=finish.data is not None), start)
+
+
+@contextmanager
+def _evaluated(models: Sequence[nn.Module]) -> Iterator[None]:
+    """Models in evaluation mode, as they were afterwards."""
     with ExitStack() as stack:
-        for each in (*models, *aligned):
-            stack.enter_context(undisturbed(each))
-        batches = finish.data or noise(aligned, finish.example or Arguments(), seed=finish.seed)
-        if not _same_function(models, aligned, batches):
-            note = "units were merged, so the aligned networks do not compute what the models do"
-            return fused, Recalibration(NONE, note=note)
-    rows = [finish.method] if finish.method in CORRECTIONS else candidates(fused, data=finish.data is not None)
-    result, done = best_of(rows, Start(fused, aligned, weights, batches), forced=finish.method in CORRECTIONS)
-    return result, done if finish.data else replace(done, note="judged by inputs made of noise")
+        for model in models:
+            stack.enter_context(undisturbed(model))
+        yield
+
+
+def _convolves(model: nn.Module, batches: Batches) -> bool:
+    """Whether a network has convolutions."""
+    return any(seen.kernel for seen in watch(model, next(iter(batches)).run))
 
 
 def _same_function(models: Sequence[nn.Module], aligned: Sequence[nn.Module], batches: Batches) -> bool:
     """Whether the aligned networks compute what the models do: not so where units were merged."""
     batch = next(iter(batches))
     for model, twin in zip(models, aligned, strict=True):
-        one, other = (
-            [leaf for leaf in pytree.tree_leaves(batch.run(each)) if isinstance(leaf, Tensor)] for each in (model, twin)
-        )
-        if not all(
-            torch.allclose(a, b, rtol=1e-2, atol=1e-2 * float(a.abs().max())) for a, b in zip(one, other, strict=True)
-        ):
+        one, other = (numbers_in(batch.run(each)) for each in (model, twin))
+        if one.shape != other.shape or float((one - other).abs().max()) > 1e-2 * float(one.abs().max()):
             return False
     return True

@@ -3,7 +3,7 @@
 from .batches import Batch, Batches, Forward
 from .noise import synthetic
 from .recurrence import Recurrence
-from .sites import Norm, Seen, watch
+from .sites import Norm, Seen, together, watch
 from .terms import Terms, activation_terms
 
 __all__ = [
@@ -16,5 +16,6 @@ __all__ = [
     "Terms",
     "activation_terms",
     "synthetic",
+    "together",
     "watch",
 ]

@@ -7,13 +7,16 @@ else, say with `forward` how a model is run on a batch.
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.utils import _pytree as pytree
 
 from ..errors import InputError
 
@@ -81,7 +84,7 @@ class Batches:
         if not isinstance(data, Iterable):
             raise InputError(f"data is {type(data).__name__}; expected tensors, an iterable of batches or a DataLoader")
         kept = list(data) if isinstance(data, Iterator) else data
-        count = sum(1 for _ in kept)
+        count = sum(1 for _ in _repeatably(kept))
         if not count:
             raise InputError(
                 "data holds no batches; if it is an iterator, it may be exhausted: pass a list or a loader"
@@ -90,28 +93,77 @@ class Batches:
 
     def __iter__(self) -> Iterator[Batch]:
         """All batches."""
-        every = min(5, self.count)
-        for number, content in enumerate(self.data, start=1):
+        every, number = min(5, self.count), 0
+        for number, content in enumerate(_repeatably(self.data), start=1):
             judges = number % every == 0
             yield Batch(partial(self._run, number, content), fits=not judges or self.count == 1, judges=judges)
+        if number != self.count:
+            raise InputError(
+                f"data gave {self.count} batches the first time and {number} now; pass a list, or a loader that gives "
+                "the same batches each time"
+            )
 
     def _run(self, number: int, content: Any, model: nn.Module) -> Any:
         try:
-            return self.forward(model, content)
-        except (RuntimeError, ValueError, TypeError, IndexError) as error:
-            raise InputError(f"the model does not run on batch {number} of the data: {error}") from error
+            return self.forward(model, pytree.tree_map_only(Tensor, torch.clone, content))  # it may write to them
+        except InputError:
+            raise
+        except Exception as error:
+            text = f"{type(error).__name__}: {error}"
+            raise InputError(
+                f"{type(model).__name__} does not run on batch {number} of the data ({text}); pass inputs as it takes "
+                "them, or forward=, a function of model and batch"
+            ) from error
+
+
+def _repeatably(data: Iterable[Any]) -> Iterator[Any]:
+    """The same items each time, also from a loader that shuffles; the random states of others stay as they are."""
+    iterator, own = None, None
+    while True:
+        before = random.getstate(), np.random.get_state(), torch.get_rng_state()
+        if own is None:
+            random.seed(0)
+            np.random.seed(0)
+            torch.default_generator.manual_seed(0)
+        else:
+            _set_random(own)
+        try:
+            iterator = iter(data) if iterator is None else iterator
+            item = next(iterator)
+        except StopIteration:
+            return
+        finally:
+            own = random.getstate(), np.random.get_state(), torch.get_rng_state()
+            _set_random(before)
+        yield item
+
+
+def _set_random(states: tuple[Any, Any, Tensor]) -> None:
+    random.setstate(states[0])
+    np.random.set_state(states[1])
+    torch.set_rng_state(states[2])
 
 
 def _cut(data: Any, size: int) -> list[Any]:
-    """Tensors as batches of at most `size` samples, and at least five batches if there are five samples."""
+    """Tensors as batches of at most `size` samples, and at least five batches if there are ten samples."""
     if isinstance(data, tuple):
         return _cut(data[0], size) if data else []
     if isinstance(data, Mapping):
+        if strange := {name: type(value).__name__ for name, value in data.items() if not _has_samples(value)}:
+            raise InputError(f"data holds no samples in {strange}; expected tensors, cut along their first dimension")
         lengths = {name: len(tensor) for name, tensor in data.items()}
         if len(set(lengths.values())) != 1:
             raise InputError(f"data has different numbers of samples: {lengths}; expected one number")
         columns = {name: _cut(tensor, size) for name, tensor in data.items()}
         return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
-    if not isinstance(data, Tensor) or data.dim() == 0 or not len(data):
-        raise InputError(f"data holds no samples: {data!r}; expected tensors with samples along their first dimension")
-    return list(torch.tensor_split(data, max(-(-len(data) // size), min(5, len(data)))))
+    if not _has_samples(data):
+        shape = f" of shape {tuple(data.shape)}" if isinstance(data, Tensor) else ""
+        raise InputError(
+            f"data holds no samples: it is {type(data).__name__}{shape}; expected tensors with samples along their "
+            "first dimension (a list is a list of batches)"
+        )
+    return list(torch.tensor_split(data, max(-(-len(data) // size), min(5, len(data) // 2), 1)))
+
+
+def _has_samples(value: Any) -> bool:
+    return isinstance(value, Tensor) and value.dim() > 0 and len(value) > 0

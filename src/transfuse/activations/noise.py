@@ -17,10 +17,11 @@ import torch
 from torch import Tensor, nn
 from torch.utils import _pytree as pytree
 
-from ..tracing.recording import Arguments
+from ..tracing.recording import Arguments, tensors_in
 from .batches import Batches
 from .sites import Seen, watch
 
+BATCHES = 5
 SMOOTH = 2.0  # standard deviation of the kernel, in steps or pixels
 
 
@@ -55,7 +56,7 @@ class Source:
             rows = noise.flatten(1) if self.features is None else noise.movedim(self.features, -1)
             mixed = rows @ self.root.T
             noise = mixed.reshape(shape) if self.features is None else mixed.movedim(-1, self.features)
-        size = float(self.like.float().square().mean().sqrt()) or 1.0
+        size = float(self.like.detach().float().square().mean().sqrt()) or 1.0
         return (size * noise).to(self.like)
 
     def _tokens(self, shape: list[int], random: torch.Generator) -> Tensor:
@@ -79,10 +80,10 @@ def synthetic(models: Sequence[nn.Module], example: Arguments, *, samples: int =
     sources = {i: _source(models, example, leaf) for i, leaf in enumerate(leaves) if _is_drawn(leaf)}
     random = torch.Generator().manual_seed(seed)
     batches = []
-    for _ in range(5):
-        drawn = list(leaves)
+    for _ in range(BATCHES):
+        drawn = [_repeated(leaf, samples // BATCHES, axis) for leaf in leaves]
         for i, source in sources.items():
-            count = samples // 5 if axis is not None else source.like.shape[0]
+            count = samples // BATCHES if axis is not None else source.like.shape[0]
             drawn[i] = source.draw(count, axis or 0, random)
         batches.append(pytree.tree_unflatten(drawn, tree))
     return Batches(batches, len(batches), lambda model, batch: model(*batch[0], **batch[1]))
@@ -93,6 +94,13 @@ def _is_drawn(leaf: object) -> bool:
     return isinstance(leaf, Tensor) and leaf.dim() > 0 and leaf.dtype is not torch.bool
 
 
+def _repeated(leaf: object, samples: int, axis: int | None) -> object:
+    """What stays as it is in the example, masks for instance, for so many samples."""
+    if not isinstance(leaf, Tensor) or axis is None:
+        return leaf
+    return leaf.index_select(axis, torch.arange(samples, device=leaf.device) % leaf.shape[axis])
+
+
 def _sample_axis(model: nn.Module, leaves: Sequence[object], tree: pytree.TreeSpec) -> int | None:
     """The axis of all tensors along which samples stand: doubling the example along it doubles the outputs."""
     tensors = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
@@ -101,13 +109,13 @@ def _sample_axis(model: nn.Module, leaves: Sequence[object], tree: pytree.TreeSp
         args, kwargs = pytree.tree_unflatten(
             [torch.cat([leaf] * times, axis) if isinstance(leaf, Tensor) else leaf for leaf in leaves], tree
         )
-        return [leaf for leaf in pytree.tree_leaves(model(*args, **kwargs)) if isinstance(leaf, Tensor)]
+        return [leaf for leaf in tensors_in(model(*args, **kwargs)) if leaf.is_floating_point()]
 
     for axis in range(min((tensor.dim() for tensor in tensors), default=0))[:2]:
         try:
             with torch.no_grad():
                 single, double = outputs(1, axis), outputs(2, axis)
-        except (RuntimeError, ValueError, IndexError, TypeError, AssertionError):
+        except Exception:  # whatever the model raises: it cannot be run so
             continue
         if all(
             any(
@@ -160,8 +168,8 @@ def _reading(seen: Seen, leaf: Tensor, models: Sequence[nn.Module]) -> Source | 
 def _root(weights: Sequence[Tensor]) -> Tensor:
     """A root of the covariance of inputs that weights [outputs, features] betray, with a mean variance of 1."""
     total = sum((weight.T @ weight for weight in weights), torch.zeros(()))
-    values, vectors = torch.linalg.eigh(total.double() / total.double().diagonal().mean())
-    root: Tensor = (vectors * values.clamp_min(1e-4).sqrt()).float()
+    values, vectors = torch.linalg.eigh(total.double() / total.double().diagonal().mean().clamp_min(1e-30))
+    root: Tensor = (vectors * values.clamp_min(1e-4).sqrt()).float().cpu()  # noise is drawn there
     return root
 
 

@@ -1,8 +1,8 @@
 """Sites: where a network applies weights, watched while it runs.
 
 A site is a linear, convolution or recurrent layer, with the batch norm that follows it at once and the residual sum
-that it enters. What comes out is what the next nonlinearity sees: the *pre-activation*. Functions are watched, not modules,
-so weights may stand anywhere in a network.
+that it enters. What comes out is what the next nonlinearity sees: the *pre-activation*. Functions are watched, not
+modules, so weights may stand anywhere in a network.
 
 In: a module and a call of it. Out: `Seen` records, in the order in which the network makes them. Not here: what is done
 with them.
@@ -10,7 +10,7 @@ with them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -54,6 +54,8 @@ class Seen:
         norm: The batch norm that follows.
         rest: The other summand of the residual sum.
         recurrence: The recurrent layer, where it is one.
+        shared: The weight is also used in another way (as an embedding, say): a change would be felt there. Known only
+            when a whole run is watched.
     """
 
     name: str
@@ -65,6 +67,15 @@ class Seen:
     norm: Norm | None = None
     rest: Tensor | None = None
     recurrence: Recurrence | None = None
+    shared: bool = False
+
+    @property
+    def tensors(self) -> tuple[str, ...]:
+        """Names of the tensors that say what the site computes."""
+        if self.recurrence:
+            return self.recurrence.names
+        norm = (self.norm.mean, self.norm.variance, self.norm.weight, self.norm.bias) if self.norm else ()
+        return (self.name, *([self.bias] if self.bias else []), *norm)
 
     @property
     def pre_activations(self) -> Tensor:
@@ -91,11 +102,17 @@ def watch(
             mode.close(list(mode.open))
     except _Enough:
         pass
-    return mode.seen
+    return [replace(seen, shared=True) if mode.elsewhere.intersection(seen.tensors) else seen for seen in mode.seen]
 
 
-class _Enough(Exception):  # noqa: N818
-    """Nothing more is wanted of the network that runs."""
+def together(each: Sequence[list[Seen]]) -> list[tuple[Seen, ...]]:
+    """Sights of several networks side by side; none if the networks went different ways through their code."""
+    ways = {tuple(seen.name for seen in one) for one in each}
+    return list(zip(*each, strict=True)) if len(ways) == 1 else []
+
+
+class _Enough(BaseException):
+    """Nothing more is wanted of the network that runs. No `Exception`: a network may catch those."""
 
 
 class _Watch(TorchFunctionMode):
@@ -108,6 +125,7 @@ class _Watch(TorchFunctionMode):
         self.only, self.calls = only, calls
         self.open: dict[int, Seen] = {}
         self.seen: list[Seen] = []
+        self.elsewhere: set[str] = set()
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Iterable[type], args: tuple[Any, ...] = (), kwargs: Any = None
@@ -115,7 +133,11 @@ class _Watch(TorchFunctionMode):
         """Called in place of every function of torch, outside this mode."""
         kwargs = kwargs or {}
         name = getattr(func, "__name__", "")
-        taken = [] if name in LOOKS else [id(x) for x in pytree.tree_leaves((args, kwargs)) if id(x) in self.open]
+        leaves = [] if name in LOOKS else pytree.tree_leaves((args, kwargs))
+        taken = [id(x) for x in leaves if id(x) in self.open]
+        if name in LAYERS or name not in (*STEPS, "batch_norm"):
+            used = leaves[:1] if name in LAYERS else leaves
+            self.elsewhere.update(self.names[id(x)] for x in used if id(x) in self.names)
         if taken and name == "batch_norm":
             return self._norm(func, args, kwargs)
         if taken and name in SUMS and len(args) == 2 and not kwargs and isinstance(args[1], Tensor):
@@ -144,10 +166,11 @@ class _Watch(TorchFunctionMode):
     def _layer(self, given: dict[str, Any], result: Tensor) -> None:
         inputs, weight, bias = (given.pop(key, None) for key in LAYERS["linear"])
         name = self.names.get(id(weight))
-        if name is not None and self.only in (None, name):
+        if name is not None and isinstance(weight, nn.Parameter):
             kernel = tuple(weight.shape[2:])
             how = {"stride": 1, "padding": 0, "dilation": 1, "groups": 1, **given} if kernel else {}
-            self.open[id(result)] = Seen(name, inputs.clone(), result, self.names.get(id(bias)), kernel, how)
+            kept = inputs.clone() if self.only in (None, name) else inputs  # others only say whose a sum is
+            self.open[id(result)] = Seen(name, kept, result, self.names.get(id(bias)), kernel, how)
 
     def _norm(self, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         given = {**dict(zip(NORM, args, strict=False)), **kwargs}

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from ..layout import Axis, Block, Fixed, Layout, Run, Slot
 from .batches import Batches
-from .sites import Seen, watch
+from .sites import Seen, together, watch
 
 State = Mapping[str, Tensor]
 
@@ -117,7 +117,7 @@ def activation_terms(models: Sequence[nn.Module], layout: Layout, batches: Batch
     blocks = [_consuming(model, layout) for model in models]
     sums: dict[tuple[str, str], Products] = {}
     for batch in batches:
-        for seen in zip(*(watch(model, batch.run) for model in models), strict=True):
+        for seen in together([watch(model, batch.run) for model in models]):
             for key in _keys(seen[0], blocks[0]):
                 columns = [_units(each, own[key]) for each, own in zip(seen, blocks, strict=True)]
                 found = Products.of(torch.cat(columns, 1))
@@ -148,6 +148,7 @@ def _keys(seen: Seen, blocks: Mapping[tuple[str, str], Block]) -> Iterator[tuple
 def _units(seen: Seen, block: Block) -> Tensor:
     """What a site applies its weight to, as [samples and slots, units]."""
     values = seen.output if seen.recurrence and block.tensor == seen.recurrence.names[1] else seen.inputs
-    rows = values.movedim(-1 - len(seen.kernel), -1).flatten(0, -2)
+    channels = -1 - len(seen.kernel)
+    rows = values.movedim(channels, -1).reshape(-1, values.shape[channels])
     picked = rows[:, torch.from_numpy(block.positions).to(rows.device)]
     return picked.movedim(1, 2).flatten(0, 1)

@@ -2,5 +2,16 @@
 
 from .recalibrate import NONE, Recalibration, Start, best_of, candidates, recalibrate
 from .table import CORRECTIONS, Correction
+from .task import numbers_in
 
-__all__ = ["CORRECTIONS", "NONE", "Correction", "Recalibration", "Start", "best_of", "candidates", "recalibrate"]
+__all__ = [
+    "CORRECTIONS",
+    "NONE",
+    "Correction",
+    "Recalibration",
+    "Start",
+    "best_of",
+    "candidates",
+    "numbers_in",
+    "recalibrate",
+]

@@ -44,7 +44,7 @@ def parts(seen: Seen, outputs: Tensor) -> list[Part]:
         pieces = zip(patches(seen).chunk(groups, 1), rows_of(seen, outputs).chunk(groups, 1), strict=True)
         found = [Part(features.flatten(1), own) for features, own in pieces]
     else:
-        found = [Part(seen.inputs.flatten(0, -2), rows_of(seen, outputs))]
+        found = [Part(seen.inputs.reshape(-1, seen.inputs.shape[-1]), rows_of(seen, outputs))]
     if not has_constant(seen):
         return found
     return [Part(nn.functional.pad(part.features, (0, 1), value=1.0), part.outputs) for part in found]
@@ -52,7 +52,8 @@ def parts(seen: Seen, outputs: Tensor) -> list[Part]:
 
 def rows_of(seen: Seen, outputs: Tensor) -> Tensor:
     """Outputs of a site as [samples, rows]."""
-    return outputs.movedim(-1 - len(seen.kernel), -1).flatten(0, -2)
+    channels = -1 - len(seen.kernel)
+    return outputs.movedim(channels, -1).reshape(-1, outputs.shape[channels])
 
 
 def _recurrent_parts(seen: Seen, outputs: Tensor) -> list[Part]:

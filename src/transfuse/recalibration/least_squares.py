@@ -50,7 +50,7 @@ class Equations:
         penalty[:] = ridge * penalty[: len(penalty) - constant].mean()
         if constant:
             penalty[-1] = 0.0
-        jitter = 1e-10 * self.gram.diagonal().mean()
+        jitter = (1e-10 * self.gram.diagonal().mean()).clamp_min(1e-30)  # features may all be 0
         factor = torch.linalg.cholesky(self.gram + torch.diag(penalty + jitter))
         correction: Tensor = torch.cholesky_solve(self.cross - self.gram @ start.T, factor)
         return start + correction.T

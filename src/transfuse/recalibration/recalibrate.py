@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -17,7 +17,7 @@ from ..tracing.recording import undisturbed
 from .affine import has_constant
 from .batch_norm import norms_of
 from .table import CORRECTIONS
-from .task import Task
+from .task import Task, tensors_of
 
 NONE = "none"
 
@@ -67,6 +67,7 @@ def recalibrate(  # noqa: PLR0913
         A copy in the model's mode; its attribute `recalibration` says what was done and why.
 
     Example:
+        >>> import torch
         >>> net = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.ReLU())
         >>> recalibrate(net, torch.randn(50, 3), method="batchnorm").recalibration.method
         'batchnorm'
@@ -109,19 +110,36 @@ def best_of(
         own = copy.deepcopy(start.model)
         stack.enter_context(undisturbed(own))
         task = Task(own, start.parents, start.weights, start.batches)
+        if start.parents:
+            task.check()
         if start.biases:
             _add_biases(task)
         tried = {} if forced else {NONE: own}
         for number, name in enumerate(rows):
-            watcher(name, number, len(rows))
             tried[name] = copy.deepcopy(own)
-            CORRECTIONS[name].apply(replace(task, network=tried[name]))
+            CORRECTIONS[name].apply(replace(task, network=tried[name], step=_stage(watcher, name, number, len(rows))))
+        watcher(rows[-1], len(rows), len(rows))
         scores = {name: task.disagreement(each) for name, each in tried.items()} if start.parents else {}
-    chosen = min(tried, key=lambda name: scores.get(name, 0.0))
+        chosen = min(tried, key=lambda name: scores.get(name, 0.0))
+        left = task.left_out() if chosen != NONE and CORRECTIONS[chosen].parents else []
     result = tried[chosen]
     for module, before in zip(result.modules(), start.model.modules(), strict=True):
         module.training = before.training
-    return result, Recalibration(chosen, scores)
+    return result, Recalibration(chosen, scores, _left(left))
+
+
+def _stage(watcher: Watch, name: str, number: int, total: int) -> Callable[[int, int], None]:
+    """Tells a watcher of the sites of one correction."""
+    watcher(name, number, total)
+    return lambda done, sites: watcher(f"{name}, site {done + 1} of {sites}", number, total)
+
+
+def _left(names: Sequence[str]) -> str:
+    """What to say of weights that a correction does not reach."""
+    if not names:
+        return ""
+    listed = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+    return f"left as they are, being no layers of their own: {listed}"
 
 
 def candidates(model: nn.Module, *, data: bool = True) -> list[str]:
@@ -146,15 +164,16 @@ def _rows(method: str, model: nn.Module, parents: Sequence[nn.Module]) -> list[s
         raise InputError(f"{', '.join(needy)} needs the networks that were fused; pass parents=fusion.aligned")
     if method == "batchnorm" and not norms_of(model):
         raise InputError("the model has no batch norm with running statistics; other corrections: repair, refit")
-    problems = [
-        f"parent {number}: {name} is {tuple(theirs.shape)}, in the model {tuple(own.shape)}"
-        for number, parent in enumerate(parents, start=1)
-        for (name, own), theirs in zip(model.named_parameters(), parent.parameters(), strict=False)
-        if own.shape != theirs.shape
-    ]
-    if problems:
+    if problems := [text for number, parent in enumerate(parents, start=1) for text in _unlike(model, parent, number)]:
         raise InputError(listing("parents must be aligned, of the widths of the model:", problems))
     return names
+
+
+def _unlike(model: nn.Module, parent: nn.Module, number: int) -> list[str]:
+    """How the tensors of a parent differ from those of a model, in names and shapes."""
+    own, theirs = ({name: tuple(x.shape) for name, x in tensors_of(each).items()} for each in (model, parent))
+    return [f"parent {number}: {name} is {theirs.get(name)}, in the model {shape}" for name, shape in own.items()
+            if theirs.get(name) != shape]  # fmt: skip
 
 
 def _shares(weights: Sequence[float] | None, count: int) -> list[float]:

@@ -9,7 +9,7 @@ site stays as it is.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from operator import add
 
 import torch
@@ -18,35 +18,43 @@ from torch import Tensor
 from ..activations import Seen
 from .affine import has_constant, matrices, parts, written
 from .least_squares import RIDGES, Equations
-from .task import Task
+from .task import Sample, Task
 
 
 def refit(task: Task) -> None:
     """Refit every site of the network of a task, in place."""
-    for name, calls in task.sites().items():
-        site, fit, judge = _equations(task, name, calls)
-        start = matrices(site, task.state)
-        ridge = _best_ridge(start, fit, judge, constant=has_constant(site))
-        if ridge is None:
-            continue
-        both = list(map(add, fit, judge)) if fit is not judge else fit
-        new = [eqs.solve(v, ridge, constant=has_constant(site)) for v, eqs in zip(start, both, strict=True)]
-        mean, variance = _moments(new, both) if site.norm else (None, None)
-        task.write(written(site, task.state, new, mean=mean, variance=variance))
+    sites, remembered = task.sites(), task.remembered()
+    for number, (name, calls) in enumerate(sites.items()):
+        task.step(number, len(sites))
+        _refit_site(task, task.samples(name, calls, remembered))
 
 
-def _equations(task: Task, name: str, calls: int) -> tuple[Seen, list[Equations], list[Equations]]:
-    """A site, and the normal equations of its parts from the batches that fit and from those that judge."""
+def _refit_site(task: Task, samples: Iterator[Sample]) -> None:
+    """Refit one site to what is seen of it; if nothing is, it stays as it is."""
+    site, sums = _equations(samples)
+    if site is None or True not in sums:
+        return
+    fit, judge = sums.get(False, sums[True]), sums[True]
+    start = matrices(site, task.state)
+    ridge = _best_ridge(start, fit, judge, constant=has_constant(site))
+    if ridge is None:
+        return
+    both = list(map(add, fit, judge)) if fit is not judge else fit
+    new = [eqs.solve(v, ridge, constant=has_constant(site)) for v, eqs in zip(start, both, strict=True)]
+    mean, variance = _moments(new, both) if site.norm else (None, None)
+    task.write(written(site, task.state, new, mean=mean, variance=variance))
+
+
+def _equations(samples: Iterator[Sample]) -> tuple[Seen | None, dict[bool, list[Equations]]]:
+    """A site, and the normal equations of its parts from batches that judge (True) and from those that fit (False)."""
     sums: dict[bool, list[Equations]] = {}
-    for sample in task.samples(name, calls):
-        target = task.mean([seen.pre_activations for seen in sample.parents])
-        own = sample.own
-        found = parts(own, target if own.rest is None else target - own.rest)
+    own = None
+    for sample in samples:
+        own, judges = sample.own, sample.batch.judges
+        found = parts(own, sample.target if own.rest is None else sample.target - own.rest)
         equations = [Equations.of(part.features, part.outputs) for part in found]
-        judges = sample.batch.judges
         sums[judges] = list(map(add, sums[judges], equations)) if judges in sums else equations
-    judge = sums[True]
-    return own, sums.get(False, judge), judge
+    return own, sums
 
 
 def _best_ridge(

@@ -8,15 +8,15 @@ set. Everything is folded into weights, biases and norms.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from ..activations import Seen, watch
+from ..activations import Seen, together, watch
 from .affine import has_constant, matrices, parts, rows_of, written
-from .task import Sample, Task
+from .task import Task, tensors_of
 
 MOST = 16.0  # no unit is scaled by more, or by less than one over it
 
@@ -55,6 +55,11 @@ class Moments:
         """[kinds, kinds, rows]."""
         return self.second / self.count - self.mean[:, None] * self.mean[None]
 
+    @property
+    def deviations(self) -> Tensor:
+        """Standard deviations [kinds, rows]."""
+        return self.covariance.diagonal().T.clamp_min(0.0).sqrt()
+
 
 def repair(task: Task) -> None:
     """Set means and standard deviations at every site of the network of a task, in place."""
@@ -67,39 +72,58 @@ def rescale(task: Task) -> None:
 
 
 def _set(task: Task, *, shift: bool) -> None:
-    weights = torch.tensor(list(task.weights), dtype=torch.float64)
-    for name, calls in task.sites().items():
-        total: Moments | None = None
-        for sample in task.samples(name, calls):
-            found = Moments.of(_values(task, sample))
-            total = total + found if total else found
-        assert total is not None, "there is at least one batch"
-        mean, covariance = total.mean, total.covariance
-        wanted = weights @ covariance[2:, 2:].diagonal().T.clamp_min(0.0).sqrt()
+    sites, (_, theirs) = task.sites(), _parents_moments(task, lambda seen: seen.pre_activations)
+    for number, (name, calls) in enumerate(sites.items()):
+        task.step(number, len(sites))
+        site, total = _own_moments(task, name, calls)
+        if site is None or total is None or name not in theirs:
+            continue
+        mean, covariance, parents = total.mean, total.covariance, theirs[name]
+        weights = mean.new_tensor(list(task.weights))
+        wanted = weights @ parents.deviations
         scale = _scale(covariance[0, 0], covariance[0, 1], covariance[1, 1] - wanted**2)
-        middle = weights @ mean[2:] - mean[1] if shift else mean[0]
-        start = matrices(sample.own, task.state)
-        _rewrite(task, sample.own, start, Change(scale, middle, mean[0], covariance[0, 0]))
+        middle = weights @ parents.mean - mean[1] if shift else mean[0]
+        _rewrite(task, site, matrices(site, task.state), Change(scale, middle, mean[0], covariance[0, 0]))
 
 
-def _values(task: Task, sample: Sample) -> list[Tensor]:
-    """The layer's own output, the other summand, and what comes out in each parent: [samples, rows] each."""
-    own, theirs = sample.own, [seen.pre_activations for seen in sample.parents]
-    if own.recurrence is not None:
-        found = parts(own, task.mean(theirs))
-        rows = [part.features.double() @ m.T for part, m in zip(found, matrices(own, task.state), strict=True)]
-        mine = torch.cat(rows, 1)
-        return [mine, torch.zeros_like(mine), *(rows_of(own, value) for value in theirs)]
-    rest = torch.zeros_like(own.output) if own.rest is None else own.rest
-    return [rows_of(own, value) for value in (own.output - rest, rest, *theirs)]
+def _own_moments(task: Task, name: str, calls: int) -> tuple[Seen | None, Moments | None]:
+    """A site of the network as it is now, and moments there of the layer's own output and of the other summand.
+
+    A recurrent layer is seen on hidden states that the mean of the parents' pre-activations drives.
+    """
+    site, total = None, None
+    for batch in task.batches:
+        for site in watch(task.network, batch.run, only=name, calls=calls):
+            if site.recurrence is not None:
+                return _recurrent_moments(task, name, calls)
+            rest = torch.zeros_like(site.output) if site.rest is None else site.rest
+            found = Moments.of([rows_of(site, value) for value in (site.output - rest, rest)])
+            total = total + found if total else found
+    return site, total
+
+
+def _recurrent_moments(task: Task, name: str, calls: int) -> tuple[Seen | None, Moments | None]:
+    site, total = None, None
+    for sample in task.samples(name, calls):
+        site = sample.own
+        pieces = zip(parts(site, sample.target), matrices(site, task.state), strict=True)
+        mine = torch.cat([part.features.double() @ matrix.T for part, matrix in pieces], 1)
+        found = Moments.of([mine, torch.zeros_like(mine)])
+        total = total + found if total else found
+    return site, total
 
 
 def _scale(own: Tensor, mixed: Tensor, excess: Tensor) -> Tensor:
-    """The positive a with `a^2 own + 2 a mixed + excess = 0`, as near as there is one; 1 for units that never vary."""
+    """The positive a with `a^2 own + 2 a mixed + excess = 0`, as near as there is one; 1 for units that never vary.
+
+    If the other summand varies more than the sum shall, there are two: the one that is nearer to 1 counts.
+    """
     alive = own > 1e-12 * own.max().clamp_min(1e-300)
     safe = torch.where(alive, own, 1.0)
     root = (mixed**2 - safe * excess).clamp_min(0.0).sqrt()
-    return torch.where(alive, (root - mixed) / safe, 1.0).clamp(1 / MOST, MOST)
+    high, low = (root - mixed) / safe, (-root - mixed) / safe
+    nearer = torch.where((low > 0) & ((low - 1).abs() < (high - 1).abs()), low, high)
+    return torch.where(alive, nearer, 1.0).clamp(1 / MOST, MOST)
 
 
 def closed_form(task: Task) -> None:
@@ -108,29 +132,31 @@ def closed_form(task: Task) -> None:
     The mean `sum_i w_i y_i` of the parents' values has the variance `w' C w`, with their covariances C. Units are
     scaled by the mean of the parents' standard deviations over its root, around their mean where they have a constant.
     """
-    weights = torch.tensor(list(task.weights), dtype=torch.float64)
-    sites, sums = _parents_moments(task)
+    sites, sums = _parents_moments(
+        task, lambda seen: seen.pre_activations if seen.rest is None else seen.output - seen.rest
+    )
     for name, moments in sums.items():
-        mean, covariance = weights @ moments.mean, moments.covariance
-        variance = torch.einsum("a,b,abr->r", weights, weights, covariance)
-        wanted = weights @ covariance.diagonal().T.clamp_min(0.0).sqrt()
+        weights = moments.mean.new_tensor(list(task.weights))
+        mean = weights @ moments.mean
+        variance = torch.einsum("a,b,abr->r", weights, weights, moments.covariance)
+        wanted = weights @ moments.deviations
         scale = _scale(variance, torch.zeros_like(variance), -(wanted**2))
-        each = [matrices(sites[name], parent.state_dict()) for parent in task.parents]
+        each = [matrices(sites[name], tensors_of(parent)) for parent in task.parents]
         start = [task.mean(part) for part in zip(*each, strict=True)]
         _rewrite(task, sites[name], start, Change(scale, mean, mean, variance))
 
 
-def _parents_moments(task: Task) -> tuple[dict[str, Seen], dict[str, Moments]]:
-    """For each site one sight of it, and moments of the parents' values there without other summands."""
+def _parents_moments(task: Task, values: Callable[[Seen], Tensor]) -> tuple[dict[str, Seen], dict[str, Moments]]:
+    """For each site that may change one sight of it, and moments of values there in all parents; in one pass."""
+    wanted = task.sites()
     sites: dict[str, Seen] = {}
     sums: dict[str, Moments] = {}
     for batch in task.batches:
-        for seen in zip(*(watch(parent, batch.run) for parent in task.parents), strict=True):
-            first = sites.setdefault(seen[0].name, seen[0])
-            values = [s.pre_activations if s.rest is None else s.output - s.rest for s in seen]
-            found = Moments.of([rows_of(first, value) for value in values])
-            sums[first.name] = sums[first.name] + found if first.name in sums else found
-        task.step()
+        for seen in together([watch(parent, batch.run) for parent in task.parents]):
+            if seen[0].name in wanted:
+                first = sites.setdefault(seen[0].name, seen[0])
+                found = Moments.of([rows_of(first, values(each)) for each in seen])
+                sums[first.name] = sums[first.name] + found if first.name in sums else found
     return sites, sums
 
 

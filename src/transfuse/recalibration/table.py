@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from .batch_norm import reset_statistics
+from .batch_norm import match_statistics, reset_statistics
 from .refit import refit
 from .repair import closed_form, repair, rescale
 from .task import Task
@@ -29,12 +29,14 @@ class Correction:
 
 
 def _with_norms(correct: Callable[[Task], None]) -> Callable[[Task], None]:
-    """A correction that starts with batch norms measured anew; those that it does not set itself, again at its end."""
+    """A correction that starts with batch norms matched to the parents'.
+
+    Not again at the end: norms that follow no site are then part of what the sites after them were corrected for.
+    """
 
     def both(task: Task) -> None:
-        reset_statistics(task)
+        match_statistics(task)
         correct(task)
-        reset_statistics(task, but=task.norms_at_sites())
 
     return both
 

@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.utils import _pytree as pytree
 
-from ..activations import Batch, Batches, Seen, watch
+from ..activations import Batch, Batches, Seen, together, watch
 from ..errors import InputError
+from ..tracing.recording import tensors_in
+
+MEMORY = 2**30  # bytes that may be kept to save time
+Means = Mapping[str, Sequence[Tensor]]  # by site: the mean of the parents' pre-activations at each application
 
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """What one batch shows of a site: in the network, and in each parent."""
+    """What one batch shows of a site: in the network, and the mean of the parents' pre-activations."""
 
     own: Seen
-    parents: tuple[Seen, ...]
+    target: Tensor
     batch: Batch
 
 
@@ -33,33 +36,61 @@ class Task:
         parents: The networks that were fused, aligned, of the same widths, in evaluation mode.
         weights: Their proportions.
         batches: Inputs.
-        step: Called after each batch, for progress.
+        step: Called with the number of sites that are done and of all, for progress.
     """
 
     network: nn.Module
     parents: Sequence[nn.Module]
     weights: Sequence[float]
     batches: Batches
-    step: Callable[[], None] = lambda: None
+    step: Callable[[int, int], None] = lambda done, total: None
 
     def sites(self) -> dict[str, int]:
-        """Names of the weights in the order in which the network applies them, and how often it does."""
-        first = next(iter(self.batches))
-        return dict(Counter(seen.name for seen in watch(self.network, first.run)))
+        """Names of the weights in the order in which the network applies them, and how often it does.
 
-    def norms_at_sites(self) -> set[str]:
-        """Names of the batch norms that belong to sites."""
-        first = next(iter(self.batches))
-        means = [seen.norm.mean for seen in watch(self.network, first.run) if seen.norm]
-        return {name.rpartition(".")[0] for name in means}
+        A site is left out if one of its tensors is used in another way, or by another site: it cannot be changed alone.
+        """
+        found = watch(self.network, next(iter(self.batches)).run)
+        users = Counter(tensor for _, tensors in {(seen.name, seen.tensors) for seen in found} for tensor in tensors)
+        alone = [seen for seen in found if not seen.shared and all(users[tensor] == 1 for tensor in seen.tensors)]
+        return dict(Counter(seen.name for seen in alone))
 
-    def samples(self, name: str, calls: int) -> Iterator[Sample]:
-        """What all batches show of one site, the network being as it is now."""
+    def left_out(self) -> list[str]:
+        """Names of the weights that no correction of sites changes."""
+        found = watch(self.network, next(iter(self.batches)).run)
+        sites = self.sites()
+        changed = {tensor for seen in found if seen.name in sites for tensor in seen.tensors}
+        return [name for name, tensor in self.network.named_parameters() if tensor.dim() > 1 and name not in changed]
+
+    def remembered(self) -> list[tuple[Batch, Means]] | None:
+        """All batches with the parents' mean pre-activations at all sites; nothing if that is too much to keep."""
+        found: list[tuple[Batch, Means]] = []
         for batch in self.batches:
-            theirs = [watch(parent, batch.run, only=name, calls=calls) for parent in self.parents]
-            for own, *seen in zip(watch(self.network, batch.run, only=name, calls=calls), *theirs, strict=True):
-                yield Sample(own, tuple(seen), batch)
-            self.step()
+            found.append((batch, self._means(batch)))
+            values = [value for values in found[-1][1].values() for value in values]
+            if self.batches.count * sum(value.numel() * value.element_size() for value in values) > MEMORY:
+                return None
+        return found
+
+    def _means(self, batch: Batch, only: str | None = None, calls: int | None = None) -> Means:
+        means: dict[str, list[Tensor]] = {}
+        for seen in together([watch(parent, batch.run, only=only, calls=calls) for parent in self.parents]):
+            means.setdefault(seen[0].name, []).append(self.mean([each.pre_activations for each in seen]))
+        return means
+
+    def samples(
+        self, name: str, calls: int, remembered: Sequence[tuple[Batch, Means]] | None = None
+    ) -> Iterator[Sample]:
+        """What all batches show of one site, the network being as it is now.
+
+        A batch on which the networks apply the weight a different number of times shows nothing.
+        """
+        batches: Iterable[tuple[Batch, Means | None]] = remembered or ((batch, None) for batch in self.batches)
+        for batch, known in batches:
+            targets = (known or self._means(batch, name, calls)).get(name, ())
+            own = watch(self.network, batch.run, only=name, calls=calls)
+            if len(own) == len(targets):
+                yield from (Sample(each, target, batch) for each, target in zip(own, targets, strict=True))
 
     def mean(self, values: Sequence[Tensor]) -> Tensor:
         """The mean of values of the parents by their proportions."""
@@ -68,13 +99,24 @@ class Task:
     @property
     def state(self) -> dict[str, Tensor]:
         """The tensors of the network, which are its own."""
-        return {name: tensor.detach() for name, tensor in self.network.state_dict(keep_vars=True).items()}
+        return tensors_of(self.network)
 
     def write(self, tensors: Mapping[str, Tensor]) -> None:
         """Change tensors of the network."""
         state = self.state
         for name, tensor in tensors.items():
             state[name].copy_(tensor)
+
+    def check(self) -> None:
+        """Refuse data on which the network or a parent does not run, or gives what is no number.
+
+        Raises:
+            InputError: naming the network.
+        """
+        with torch.no_grad():
+            for batch in self.batches:
+                for number, each in enumerate((self.network, *self.parents)):
+                    numbers_in(batch.run(each), f"parent {number}" if number else "the network")
 
     def disagreement(self, model: nn.Module) -> float:
         """How far the outputs of a network are from the mean of its parents' outputs, on the batches that judge.
@@ -86,19 +128,29 @@ class Task:
         with torch.no_grad():
             for batch in self.batches:
                 if batch.judges:
-                    outputs = [_floats(batch.run(each)) for each in (model, *self.parents)]
+                    outputs = [numbers_in(batch.run(each)) for each in (model, *self.parents)]
                     mean = self.mean(outputs[1:])
                     distance += float((outputs[0] - mean).square().sum())
                     size += float(mean.square().sum())
         return distance / size if size else float(distance > 0)
 
 
-def _floats(outputs: Any) -> Tensor:
-    """All numbers that a network gives."""
-    found = [leaf for leaf in pytree.tree_leaves(outputs) if isinstance(leaf, Tensor) and leaf.is_floating_point()]
+def tensors_of(model: nn.Module) -> dict[str, Tensor]:
+    """Parameters and buffers of a network by name, without gradients; tied ones under each name."""
+    named = [*model.named_parameters(remove_duplicate=False), *model.named_buffers(remove_duplicate=False)]
+    return {name: tensor.detach() for name, tensor in named}
+
+
+def numbers_in(outputs: Any, who: str = "the network") -> Tensor:
+    """All numbers that a network gives, in float64.
+
+    Raises:
+        InputError: there are none, or some are NaN or infinite.
+    """
+    found = [tensor for tensor in tensors_in(outputs) if tensor.is_floating_point()]
     if not found:
-        raise InputError(f"the model gives no tensor of floats but {type(outputs).__name__}; pass forward= to get one")
-    numbers = torch.cat([leaf.flatten().double() for leaf in found])
+        raise InputError(f"{who} gives no tensor of floats but {type(outputs).__name__}; pass forward= to get one")
+    numbers = torch.cat([tensor.flatten().double() for tensor in found])
     if not bool(numbers.isfinite().all()):
-        raise InputError("the model gives NaN or infinity on the data; check the inputs and the weights")
+        raise InputError(f"{who} gives NaN or infinity on the data; check the inputs and the weights")
     return numbers

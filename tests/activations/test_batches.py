@@ -1,0 +1,141 @@
+"""Every kind of data gives the same batches again and again, or a clear error."""
+
+import random
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+from transfuse.activations import Batches
+from transfuse.errors import InputError
+
+X = torch.randn(23, 3, generator=torch.Generator().manual_seed(0))
+LABELS = torch.arange(23)
+NET = nn.Linear(3, 2)
+
+
+class Named(nn.Module):
+    def forward(self, x, scale):
+        return x * scale
+
+
+def ran(batches, model=NET):
+    return [batch.run(model).detach() for batch in batches]
+
+
+@pytest.mark.parametrize(
+    ("data", "count"),
+    [
+        (X, 5),
+        ((X, LABELS), 5),
+        ([X[:10], X[10:]], 2),
+        ([(X[:10], LABELS[:10]), (X[10:], LABELS[10:])], 2),
+        ([[X[:10]], [X[10:]]], 2),
+        (DataLoader(TensorDataset(X, LABELS), batch_size=6), 4),
+        ((batch for batch in X.split(8)), 3),
+        (iter([X]), 1),
+        (X[:3], 1),
+        (X[:1], 1),
+    ],
+)
+def test_all_samples_come_each_time(data, count):
+    batches = Batches.of(data)
+    once, again = ran(batches), ran(batches)
+    assert len(once) == batches.count == count
+    torch.testing.assert_close(torch.cat(once), torch.cat(again), rtol=0, atol=0)
+    samples = sum(map(len, once))
+    torch.testing.assert_close(torch.cat(once), NET(X[:samples]).detach())
+    assert samples in (1, 3, 23)
+
+
+def test_a_dict_holds_keyword_arguments():
+    batches = Batches.of({"x": X, "scale": 2 * torch.ones(23, 1)}, size=4)
+    assert batches.count == 6
+    torch.testing.assert_close(torch.cat(ran(batches, Named())), 2 * X)
+    listed = Batches.of([{"x": X, "scale": 3.0}])
+    torch.testing.assert_close(ran(listed, Named())[0], 3 * X)
+
+
+def test_forward_runs_what_is_odd():
+    batches = Batches.of([{"image": X, "name": "a"}], forward=lambda model, batch: model(batch["image"]))
+    torch.testing.assert_close(ran(batches)[0], NET(X).detach())
+
+
+def test_batches_are_batches():
+    batches = Batches.of(X)
+    assert Batches.of(batches) is batches
+
+
+def test_a_loader_that_shuffles_gives_the_same_each_time_and_leaves_random_states_alone():
+    loader = DataLoader(TensorDataset(X), batch_size=5, shuffle=True)
+    before = torch.get_rng_state(), random.getstate(), np.random.get_state()[1].copy()
+    batches = Batches.of(loader)
+    one, other = torch.cat(ran(batches)), torch.cat(ran(batches))
+    assert torch.equal(one, other)
+    assert not torch.equal(one, NET(X))
+    assert torch.equal(torch.get_rng_state(), before[0])
+    assert random.getstate() == before[1]
+    assert np.array_equal(np.random.get_state()[1], before[2])
+
+
+@pytest.mark.parametrize(("count", "judges"), [(1, [0]), (2, [1]), (4, [3]), (5, [4]), (12, [4, 9])])
+def test_some_batches_judge_and_the_others_fit(count, judges):
+    batches = list(Batches.of([X] * count))
+    assert [number for number, batch in enumerate(batches) if batch.judges] == judges
+    assert all(batch.fits != batch.judges for batch in batches) or count == 1
+    assert batches[0].fits
+
+
+def test_a_network_that_writes_to_its_inputs_does_not_change_the_data():
+    data = X.clone()
+    ran(Batches.of([data]), nn.ReLU(inplace=True))
+    assert torch.equal(data, X)
+
+
+class Once:
+    """Can be gone through once, and does not say so."""
+
+    def __init__(self):
+        self.batches = iter([X, X])
+
+    def __iter__(self):
+        return self.batches
+
+
+@pytest.mark.parametrize(
+    ("data", "text"),
+    [
+        ([], "no batches"),
+        (iter([]), "exhausted"),
+        ((), "no batches"),
+        (X[:0], "no samples: it is Tensor of shape (0, 3)"),
+        (torch.tensor(1.0), "no samples"),
+        (3, "data is int; expected tensors, an iterable"),
+        (TensorDataset(X), "data is TensorDataset"),
+        ({"x": X, "scale": X[:2]}, "different numbers of samples: {'x': 23, 'scale': 2}"),
+        ({"x": X, "scale": 2.0}, "no samples in {'scale': 'float'}"),
+        (("text",), "it is str"),
+    ],
+)
+def test_what_is_no_data_is_refused(data, text):
+    with pytest.raises(InputError) as error:
+        Batches.of(data)
+    assert text in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("data", "text"),
+    [
+        ([X, X[:, :2]], "Linear does not run on batch 2 of the data (RuntimeError"),
+        ([X.numpy()], "a batch of data is ndarray"),
+        (["text"], "a batch of data is str"),
+        ([{"x": X}], "does not run on batch 1 of the data (TypeError"),
+        (Once(), "2 batches the first time and 0 now"),
+    ],
+)
+def test_what_a_network_does_not_run_on_is_refused(data, text):
+    with pytest.raises(InputError) as error:
+        ran(Batches.of(data))
+    assert text in str(error.value)

@@ -1,0 +1,174 @@
+"""Sites are seen where weights are applied, with what the next nonlinearity sees; the network does not notice."""
+
+import copy
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.utils import _pytree as pytree
+
+from transfuse.activations import together, watch
+from zoo import ZOO, call, livened, named
+from zoo_problems import outputs
+
+LAYERS = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)
+
+
+def seen_by_hooks(model, inputs):
+    """Names of the weights of layers that are called, as often as they are."""
+    found = []
+    weights = {id(p): name for name, p in reversed(list(model.named_parameters(remove_duplicate=False)))}
+    for module in model.modules():
+        if isinstance(module, LAYERS) and "weight" in module._parameters:  # not so under weight norm
+            module.register_forward_hook(lambda module, *_: found.append(weights[id(module.weight)]))
+    call(model, inputs)
+    return found
+
+
+@pytest.mark.filterwarnings("ignore:LSTM with projections")
+@pytest.mark.parametrize("name", [row.name for row in ZOO][::2])
+def test_every_layer_of_a_network_is_a_site_and_the_network_does_not_notice(name):
+    torch.manual_seed(0)
+    model, inputs = named(name).build(), named(name).inputs()
+    before, expected = copy.deepcopy(model.state_dict()), seen_by_hooks(copy.deepcopy(model), inputs)
+    results = []
+    seen = watch(model, lambda each: results.append(call(each, inputs)))
+    layers = [each.name for each in seen if each.recurrence is None]
+    own = set(dict(model.named_parameters()))
+    assert sorted(each for each in layers if each in expected) == sorted(expected)
+    assert set(layers) <= own
+    for one, other in zip(pytree.tree_leaves(results[0]), pytree.tree_leaves(call(model, inputs)), strict=True):
+        if isinstance(one, torch.Tensor):
+            assert torch.equal(one, other)
+    assert all(torch.equal(before[key], value) for key, value in model.state_dict().items())
+
+
+def run(model, x):
+    return watch(model.eval(), lambda each: each(x))
+
+
+def test_a_norm_belongs_to_the_layer_before_it():
+    net = livened(nn.Sequential(nn.Conv2d(2, 3, 3), nn.BatchNorm2d(3), nn.ReLU(inplace=True), nn.Conv2d(3, 4, 1)))
+    x = torch.randn(2, 2, 5, 5)
+    first, second = run(net, x)
+    assert first.tensors == ("0.weight", "0.bias", "1.running_mean", "1.running_var", "1.weight", "1.bias")
+    torch.testing.assert_close(first.output, net[1](net[0](x)))  # as it was before the ReLU wrote over it
+    torch.testing.assert_close(second.inputs, net[:3](x))
+    assert second.norm is None
+    assert second.rest is None
+
+
+class Residual(nn.Module):
+    """A projection and a main path that meet in a sum."""
+
+    def __init__(self, join):
+        super().__init__()
+        self.skip, self.main, self.norm, self.join = nn.Linear(3, 4), nn.Linear(3, 4), nn.BatchNorm1d(4), join
+
+    def forward(self, x):
+        return self.join(self.skip(x), self.norm(self.main(x))).relu_()
+
+
+def written_in_place(one, other):
+    one += other
+    return one
+
+
+@pytest.mark.parametrize(
+    "join", [torch.add, lambda one, other: one + other, written_in_place, lambda one, other: one.add_(other)]
+)
+def test_the_last_summand_of_a_residual_sum_owns_the_sum(join):
+    net, x = livened(Residual(join)).eval(), torch.randn(5, 3)
+    skip, main = run(net, x)
+    assert (skip.name, main.name) == ("skip.weight", "main.weight")
+    torch.testing.assert_close(skip.output, net.skip(x))
+    torch.testing.assert_close(main.rest, net.skip(x))
+    torch.testing.assert_close(main.output, net.skip(x) + net.norm(net.main(x)))
+    assert skip.rest is None
+
+
+class Written(nn.Module):
+    def __init__(self, forward):
+        super().__init__()
+        self.one, self.two, self.written = nn.Linear(3, 3), nn.Linear(3, 3), forward
+
+    def forward(self, x):
+        return self.written(self, x)
+
+
+@pytest.mark.parametrize(
+    ("forward", "names", "rests"),
+    [
+        (lambda net, x: net.one(x) - net.one(x + 1), ["one.weight"] * 2, [False] * 2),  # siamese
+        (lambda net, x: (y := net.one(x)) + y, ["one.weight"], [False]),
+        (lambda net, x: net.one(x) + 1.0, ["one.weight"], [False]),
+        (lambda net, x: torch.add(net.one(x), x, alpha=2), ["one.weight"], [False]),
+        (lambda net, x: net.one(x) + x[:1], ["one.weight"], [False]),  # broadcast
+        (lambda net, x: (net.one(x) + x + x).tanh(), ["one.weight"], [True]),
+        (lambda net, x: net.two(net.one(x)), ["one.weight", "two.weight"], [False] * 2),
+        (lambda net, x: F.linear(input=x, weight=net.two.weight, bias=None), ["two.weight"], [False]),
+        (lambda net, x: net.one(x[0]), ["one.weight"], [False]),
+        (lambda net, x: x @ net.one.weight, [], []),
+    ],
+)  # fmt: skip
+def test_what_counts_as_a_site_and_as_a_residual_sum(forward, names, rests):
+    seen = run(Written(forward), torch.randn(4, 3))
+    assert [each.name for each in seen] == names
+    assert [each.rest is not None for each in seen] == rests
+
+
+def test_a_weight_that_is_used_otherwise_too_is_shared():
+    tied = named("gpt").build()
+    shared = {each.name for each in watch(tied, lambda model: call(model, named("gpt").inputs())) if each.shared}
+    assert shared == {"words.weight"}
+    norm = run(Written(lambda net, x: net.two(net.one(x) * net.one.weight.norm())), torch.randn(4, 3))
+    assert [each.shared for each in norm] == [True, False]
+
+
+def test_one_site_is_enough():
+    calls = []
+    net, x = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2)), torch.randn(5, 3)
+    net[2].register_forward_pre_hook(lambda *_: calls.append(1))
+    (seen,) = watch(net, lambda each: each(x), only="0.weight", calls=1)
+    assert seen.name == "0.weight"
+    assert not calls  # the network was stopped before
+
+
+@pytest.mark.parametrize("name", ["resnet_projection", "highway", "transformer_post_norm", "lstm_bidirectional"])
+def test_looked_for_alone_a_site_is_as_it_is_among_all(name):
+    torch.manual_seed(0)
+    model, inputs = named(name).build(), named(name).inputs()
+    for seen in watch(model, lambda each: call(each, inputs)):
+        (alone,) = watch(model, lambda each: call(each, inputs), only=seen.name)
+        assert alone.tensors == seen.tensors
+        torch.testing.assert_close((alone.inputs, alone.output), (seen.inputs, seen.output))
+        torch.testing.assert_close(alone.rest, seen.rest)
+
+
+def test_buffers_are_no_weights():
+    class Fixed(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("fixed", torch.randn(2, 3), persistent=False)
+
+        def forward(self, x):
+            return F.linear(x, self.fixed)
+
+    assert run(Fixed(), torch.randn(4, 3)) == []
+
+
+def test_networks_that_go_different_ways_are_not_put_side_by_side():
+    one = run(Written(lambda net, x: net.two(net.one(x))), torch.randn(4, 3))
+    assert len(together([one, one])) == 2
+    assert together([one, one[:1]]) == []
+
+
+def test_gradients_and_random_states_stay():
+    net, x = nn.Sequential(nn.Linear(3, 4), nn.Dropout(0.5)), torch.randn(5, 3)
+    state = torch.get_rng_state()
+    run(net, x)
+    assert torch.equal(torch.get_rng_state(), state)
+    assert net[0].weight.grad is None
+    assert net[0].weight.requires_grad
+    assert outputs(net, x)[0].shape == (5, 4)

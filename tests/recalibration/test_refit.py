@@ -1,0 +1,145 @@
+"""Refit finds what a layer can express of its parents' mean, and is never worse where it is judged."""
+
+import copy
+
+import pytest
+import torch
+from torch import nn
+
+from transfuse.activations import Batches, watch
+from transfuse.recalibration import task as tasks
+from transfuse.recalibration.refit import refit
+from transfuse.recalibration.task import Task
+from zoo import livened, named
+from zoo_problems import outputs
+
+RECURRENT = {"lstm": nn.LSTM, "gru": nn.GRU, "rnn": nn.RNN}
+
+
+def built(build, seed):
+    torch.manual_seed(seed)
+    return livened(build()).double().eval()
+
+
+def residual(task, model, *, judges=True):
+    """Mean squared distance of the first site's pre-activations to the parents' mean."""
+    total = 0.0
+    for batch in task.batches:
+        if batch.judges is judges:
+            own, *theirs = (watch(each, batch.run)[0].pre_activations for each in (model, *task.parents))
+            total += float((own - task.mean(theirs)).detach().square().mean())
+    return total
+
+
+class Grouped(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv, self.norm = nn.Conv2d(4, 6, 3, groups=2, padding="same", bias=False), nn.BatchNorm2d(6)
+
+    def forward(self, x):
+        return self.norm(self.conv(x)).relu()
+
+
+PLANTED = {
+    "linear": (lambda: nn.Linear(4, 5), torch.randn(200, 4)),
+    "linear without bias": (lambda: nn.Linear(4, 5, bias=False), torch.randn(200, 4)),
+    "norm": (lambda: nn.Sequential(nn.Linear(4, 5), nn.BatchNorm1d(5)), torch.randn(200, 4)),
+    "groups": (Grouped, torch.randn(20, 4, 6, 6)),
+    "convolution": (lambda: nn.Conv1d(3, 4, 3, stride=2, dilation=2), torch.randn(30, 3, 20)),
+}
+
+
+@pytest.mark.parametrize("name", PLANTED)
+def test_what_a_layer_can_express_is_found(name):
+    build, x = PLANTED[name]
+    parents = [built(build, 0), built(build, 1)]
+    for weights in ((0.5, 0.5), (0.2, 0.8)):
+        task = Task(built(build, 2), parents, weights, Batches.of(x.double()))  # starts elsewhere
+        before = residual(task, task.network)
+        with torch.no_grad():
+            refit(task)
+        assert residual(task, task.network) < 1e-4 * before
+
+
+@pytest.mark.parametrize("kind", RECURRENT)
+@pytest.mark.parametrize("bias", [True, False])
+def test_a_recurrent_layer_is_found_again(kind, bias):
+    """Both parents are one network: hidden states that its pre-activations drive are its own."""
+    parent = built(lambda: RECURRENT[kind](3, 4, bias=bias), 0)
+    x = torch.randn(6, 200, 3, dtype=torch.float64)
+    start = copy.deepcopy(parent)
+    with torch.no_grad():
+        for parameter in start.parameters():
+            parameter.add_(0.1 * torch.randn_like(parameter))
+    batches = Batches.of(list(x.split(40, 1)))
+    task = Task(copy.deepcopy(start), [parent, parent], [0.5, 0.5], batches)
+    with torch.no_grad():
+        refit(task)
+        distances = [float((each(x)[0] - parent(x)[0]).square().mean()) for each in (start, task.network)]
+    assert distances[1] < 1e-2 * distances[0]
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["mlp_without_bias", "mlp_tanh", "lenet", "resnet_projection", "mobilenet", "lstm_bidirectional", "gru", "rnn_relu",
+     "siamese", "convolution_3d", "gru_bidirectional", "wavenet"],
+)  # fmt: skip
+def test_an_unfused_network_stays_as_it_is(name):
+    row = named(name)
+    model = built(row.build, 0)
+    inputs = row.inputs()
+    several = [
+        tuple(x + shift for x in inputs) if isinstance(inputs, tuple) else (inputs + shift,) for shift in (0, 0.1)
+    ]
+    several = [tuple(x.double() for x in batch) for batch in several]
+    task = Task(copy.deepcopy(model), [model, model], [0.5, 0.5], Batches.of(several, forward=lambda m, b: m(*b)))
+    with torch.no_grad():
+        refit(task)
+    batch = several[0]
+    torch.testing.assert_close(outputs(task.network, batch), outputs(model, batch), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["mlp_tanh", "lenet", "lstm_bidirectional", "gru", "resnext_groups_move"])
+def test_the_first_site_is_never_worse_on_held_out_batches(name):
+    row = named(name)
+    parents = [built(row.build, seed) for seed in (0, 1)]
+    fused = copy.deepcopy(parents[0])
+    for tensor, *both in zip(fused.state_dict().values(), *(p.state_dict().values() for p in parents), strict=True):
+        if tensor.is_floating_point():
+            tensor.copy_(sum(both) / 2)
+    torch.manual_seed(0)
+    x = row.inputs().double()
+    batches = Batches.of([torch.randn_like(x) for _ in range(10)])
+    task = Task(fused, parents, [0.5, 0.5], batches)
+    before, first = residual(task, fused), task.disagreement(fused)
+    with torch.no_grad():
+        refit(task)
+    assert residual(task, task.network) <= before + 1e-12
+    assert task.disagreement(task.network) < first
+
+
+def test_what_is_kept_in_memory_changes_nothing(monkeypatch):
+    results = []
+    for memory in (2**30, 0):
+        monkeypatch.setattr(tasks, "MEMORY", memory)
+        parents = [built(named("lenet").build, seed) for seed in (0, 1)]
+        x = torch.randn(30, 1, 12, 12, generator=torch.Generator().manual_seed(0)).double()
+        task = Task(copy.deepcopy(parents[0]), parents, [0.5, 0.5], Batches.of(x))
+        assert (task.remembered() is None) is (memory == 0)
+        with torch.no_grad():
+            refit(task)
+        results.append(task.network.state_dict())
+    torch.testing.assert_close(results[0], results[1], rtol=0, atol=0)
+
+
+def test_layers_that_never_see_anything_stay():
+    dead = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2, bias=False)).double()
+    with torch.no_grad():
+        dead[0].bias.fill_(-100.0)
+    other = copy.deepcopy(dead)
+    with torch.no_grad():
+        other[2].weight.add_(1.0)
+    task = Task(copy.deepcopy(dead), [dead, other], [0.5, 0.5], Batches.of(torch.randn(50, 3).double()))
+    with torch.no_grad():
+        refit(task)
+    torch.testing.assert_close(task.network[2].weight, dead[2].weight)
