@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,7 @@ import torch
 from torch import nn
 
 from ..api import Fusion, fuse
+from ..files import write_whole
 from ..tracing import trace
 from .data import digits
 from .networks import NETWORKS, TITLES
@@ -47,7 +50,8 @@ def run(folder: Path, *, fresh: bool = False, quiet: bool = False) -> tuple[dict
     threads = torch.get_num_threads()
     torch.set_num_threads(1)  # networks this small are slower on more, and the figures would depend on their number
     try:
-        return _run(folder, fresh=fresh, quiet=quiet)
+        with torch.random.fork_rng(devices=[]):
+            return _run(folder, fresh=fresh, quiet=quiet)
     finally:
         torch.set_num_threads(threads)
 
@@ -55,18 +59,45 @@ def run(folder: Path, *, fresh: bool = False, quiet: bool = False) -> tuple[dict
 def _run(folder: Path, *, fresh: bool, quiet: bool) -> tuple[dict[str, Any], str]:
     started = time.perf_counter()
     folder.mkdir(parents=True, exist_ok=True)
-    compared = []
+    pairs = {}
     for kind in NETWORKS:
         _tell(f"{TITLES[kind]}: two networks, trained independently", quiet)
-        pair = [base_network(kind, seed, folder, fresh=fresh) for seed in (0, 1)]
+        pairs[kind] = [base_network(kind, seed, folder, fresh=fresh) for seed in (0, 1)]
+    kept, key = folder / "results.json", _key(folder)
+    if (data := _remembered(kept, key)) is None:
+        data = _compared(folder, pairs, quiet=quiet) | {"key": key}
+        write_whole(kept, json.dumps(data, indent=1).encode())
+    data["seconds"] = round(time.perf_counter() - started, 1)
+    return data, f"{table(data['rows'])}\n\n{epilogue(folder, data['pages'], data['seconds'])}"
+
+
+def _compared(folder: Path, pairs: Mapping[str, Sequence[nn.Module]], *, quiet: bool) -> dict[str, Any]:
+    """Fuse all pairs and write pages about them."""
+    compared = []
+    for kind, pair in pairs.items():
         _tell(f"{TITLES[kind]}: fused by {', '.join(METHODS)}", quiet)
         compared.append(compare(kind, pair))
+    rows = cells(compared)
     _tell("Barriers and error surfaces", quiet)
-    fusions = {each.kind: each.fusion for each in compared}
-    pages = write_pages(folder, fusions, cells(compared), show=not quiet)
-    seconds = time.perf_counter() - started
-    data = {"accuracy": {each.kind: each.accuracies for each in compared}, "pages": pages, "seconds": round(seconds, 1)}
-    return data, f"{table(compared)}\n\n{epilogue(folder, pages, seconds)}"
+    pages = write_pages(folder, {each.kind: each.fusion for each in compared}, rows, show=not quiet)
+    return {"accuracy": {each.kind: each.accuracies for each in compared}, "rows": rows, "pages": list(pages)}
+
+
+def _key(folder: Path) -> str:
+    """What the results depend on: the networks, and the code that fuses them."""
+    digest = hashlib.sha256(f"{torch.__version__}".encode())
+    for path in sorted([*folder.glob("*-[01].safetensors"), *Path(__file__).parents[1].rglob("*.py")]):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def _remembered(kept: Path, key: str) -> dict[str, Any] | None:
+    """Results of a run on the same networks with the same code, if its pages are still there."""
+    try:
+        data: dict[str, Any] = json.loads(kept.read_text("utf-8"))
+        return data if data["key"] == key and all(Path(page).exists() for page in data["pages"]) else None
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
 
 
 def compare(kind: str, pair: Sequence[nn.Module]) -> Compared:
@@ -103,16 +134,15 @@ class _Ensemble(nn.Module):
 
 def cells(compared: Sequence[Compared]) -> list[list[str]]:
     """Test accuracies: a column for each kind of network."""
-    head = ["", *(TITLES[each.kind] for each in compared)]
+    head = ["test accuracy, %", *(each.kind.upper() for each in compared)]
     return [head] + [[title, *(f"{each.accuracies[key]:.1f}" for each in compared)] for key, title in ROWS.items()]
 
 
-def table(compared: Sequence[Compared]) -> str:
+def table(rows: Sequence[Sequence[str]]) -> str:
     """The same for a terminal."""
-    head, *body = cells(compared)
-    head[0] = "test accuracy, %"
+    head, *body = rows
     wide = max(len(row[0]) for row in body)
-    lines = [f"{row[0]:<{wide}}" + "".join(f"{cell:>21}" for cell in row[1:]) for row in (head, *body)]
+    lines = [f"{row[0]:<{wide}}" + "".join(f"{cell:>8}" for cell in row[1:]) for row in (head, *body)]
     return "\n".join([lines[0], "-" * len(lines[0]), *lines[1:]])
 
 

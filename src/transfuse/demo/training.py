@@ -41,12 +41,11 @@ def base_network(kind: str, seed: int, folder: Path, *, fresh: bool = False) -> 
 
 
 def trained(build: Callable[[], nn.Module], seed: int, *, epochs: int, rate: float) -> nn.Module:
-    """A network trained on the digits; the random state of the caller is left as it was."""
+    """A network trained on the digits."""
     images, labels = digits("train")
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        model = build().train()
-        _fit(model, images, labels, epochs, rate)
+    torch.manual_seed(seed)
+    model = build().train()
+    _fit(model, images, labels, epochs, rate)
     return model.eval()
 
 
