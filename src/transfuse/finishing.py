@@ -17,6 +17,7 @@ from .activations import Batches, Terms, activation_terms, watch
 from .activations import synthetic as noise
 from .errors import InputError
 from .layout import Layout
+from .progress import Progress, watching
 from .recalibration import CORRECTIONS, NONE, Recalibration, Start, best_of, candidates, numbers_in
 from .tracing.recording import Arguments, undisturbed
 
@@ -58,12 +59,14 @@ class Finish:
         data: Inputs without labels.
         example: Inputs that noise shall be like, where there is no data.
         seed: For the noise.
+        progress: Who is told how far it is.
     """
 
     method: str
     data: Batches | None
     example: Arguments | None
     seed: int
+    progress: Progress = False
 
     def __post_init__(self) -> None:
         """Refuse what is not there."""
@@ -123,9 +126,10 @@ def _corrected(finish: Finish, start: Start, models: Sequence[nn.Module]) -> tup
     if not same:
         note = "units were merged, so the aligned networks do not compute what the models do"
         return start.model, Recalibration(NONE, note=note)
-    if finish.method in CORRECTIONS:
-        return best_of([finish.method], start, forced=True)
-    return best_of(candidates(start.model, data=finish.data is not None), start)
+    forced = finish.method in CORRECTIONS
+    rows = [finish.method] if forced else candidates(start.model, data=finish.data is not None)
+    with watching(finish.progress, "finish") as watcher:
+        return best_of(rows, start, watcher, forced=forced)
 
 
 @contextmanager

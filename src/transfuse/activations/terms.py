@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from ..errors import InputError, listing
 from ..layout import Axis, Block, Fixed, Layout, Run, Slot
 from .batches import Batches
 from .sites import Seen, together, watch
@@ -113,6 +114,9 @@ def activation_terms(models: Sequence[nn.Module], layout: Layout, batches: Batch
         models: Networks on the layout, maybe of different widths, in evaluation mode.
         layout: Which axes move together.
         batches: Inputs.
+
+    Raises:
+        InputError: there are activations that are no numbers.
     """
     blocks = [_consuming(model, layout) for model in models]
     sums: dict[tuple[str, str], Products] = {}
@@ -124,6 +128,8 @@ def activation_terms(models: Sequence[nn.Module], layout: Layout, batches: Batch
                 sums[key] = sums[key] + found if key in sums else found
     states: tuple[dict[str, Tensor], ...] = tuple({} for _ in models)
     axes: dict[str, tuple[Axis, ...]] = {}
+    if strange := sorted({key[0] for key, found in sums.items() if not bool(found.second.isfinite().all())}):
+        raise InputError(listing("NaN or infinity on the data; check the inputs and the weights. Seen at", strange))
     for key, products in sums.items():
         name, rows = f"activations at {key[0]} of {key[1]}", products.rows()
         even = not bool(blocks[0][key].odd.all())
