@@ -1,8 +1,8 @@
 """Fusing states that need not fit into memory: tensors are read when needed, results made when written.
 
 Couplings are small. They are found first, and the fused tensors follow from them one by one. The numbers are those of
-`fuse_states`; with `low_memory` up to rounding, for nothing but couplings, factors of units and one sum of the models
-(the size of the result) is kept, and every tensor is read again whenever it is needed.
+`fuse_states`, up to rounding where scales are balanced. With `low_memory` nothing but couplings, factors of units and a
+sum of the models (the size of the result) is kept, and every tensor is read again whenever it is needed.
 
 In: lazy states, a layout. Out: lazy states, and what a fusion tells. Not here: files.
 """
@@ -23,10 +23,10 @@ from .api import method_row, proportions, target_widths
 from .barycenter import Coupling, Problem, Step
 from .checkpoints import Entry, Tensors, entries_of
 from .errors import InputError, listing
-from .layout import Block, Layout, balanced
+from .layout import Block, Layout
 from .methods import Run
 from .progress import Progress, watching
-from .states import as_first_model, check_states, own_order, working_states
+from .states import as_first_model, check_states, own_order
 
 State = Mapping[str, Tensor]
 Factors = Mapping[str, NDArray[np.float64]]
@@ -70,9 +70,12 @@ def fuse_streamed(  # noqa: PLR0913
     shares = proportions(weights, len(states))
     check_states(states, layout)
     wanted = target_widths(layout, layout.widths(states[0]), widths or {})
-    own: list[Any] = [_working(state) for state in states] if low_memory else list(working_states(states))
+    kind = torch.float64 if any(_is_double(state) for state in states) else torch.float32
+    own: list[Mapping[str, Tensor]] = [_working(state, kind) for state in states]
     if row.balance:
-        own = [balanced_lazily(state, layout) if low_memory else balanced(state, layout) for state in own]
+        own = [balanced_lazily(state, layout) for state in own]
+    if not low_memory:
+        own = [dict(state) for state in own]  # read once; what is not converted or scaled stays mapped
     order = own_order(own, shares) if row.order_free else list(range(len(own)))
     problem = Problem([own[model] for model in order], layout, [shares[model] for model in order], wanted)
     with watching(progress, method) as watch:
@@ -87,13 +90,15 @@ def fuse_streamed(  # noqa: PLR0913
     )  # fmt: skip
 
 
-def _working(state: State) -> Tensors:
+def _is_double(state: State) -> bool:
+    return any(entry.dtype in (torch.float64, torch.complex128) for entry in entries_of(state).values())
+
+
+def _working(state: State, kind: torch.dtype) -> Tensors:
     """A state in a type in which sums of products are safe, converted at each reading."""
-    entries = entries_of(state)
-    kind = torch.float64 if any(entry.dtype == torch.float64 for entry in entries.values()) else torch.float32
     found = [
         Entry(name, kind if entry.dtype.is_floating_point else entry.dtype, entry.shape)
-        for name, entry in entries.items()
+        for name, entry in entries_of(state).items()
     ]
     return Tensors(found, lambda entry: state[entry.name].detach().to(entry.dtype))
 
