@@ -126,6 +126,29 @@ def test_a_weight_that_is_used_otherwise_too_is_shared():
     assert [each.shared for each in norm] == [True, False]
 
 
+class PreActivation(nn.Module):
+    """What comes out of the first layer goes to its norm, and past it."""
+
+    def __init__(self, join):
+        super().__init__()
+        self.lift, self.norm, self.inner, self.join = nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Linear(4, 4), join
+
+    def forward(self, x):
+        x = self.lift(x)
+        return self.join(x, self.inner(self.norm(x).relu()))
+
+
+@pytest.mark.parametrize("join", [torch.add, lambda x, y: torch.cat([x, y], 1), lambda x, y: (x, y), torch.maximum])
+def test_a_layer_whose_output_goes_past_its_norm_is_shared(join):
+    assert [(each.name, each.shared) for each in run(PreActivation(join), torch.randn(5, 3))] == [
+        ("lift.weight", True),
+        ("inner.weight", False),
+    ]
+    assert not any(each.shared for each in run(PreActivation(lambda x, y: y), torch.randn(5, 3)))
+    twice = PreActivation(lambda x, y: y + twice.norm(x))
+    assert run(twice, torch.randn(5, 3))[0].shared
+
+
 def test_one_site_is_enough():
     calls = []
     net, x = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2)), torch.randn(5, 3)

@@ -12,6 +12,7 @@ from transfuse.errors import InputError
 from transfuse.recalibration import CORRECTIONS
 from transfuse.recalibration.task import Task
 from zoo import livened, named
+from zoo_problems import outputs
 
 X = torch.randn(200, 4, generator=torch.Generator().manual_seed(0))
 
@@ -40,6 +41,15 @@ def test_an_unfused_network_stays_as_it_is(method):
         model = transfuse.recalibrate(model, [X], method=method)
     result = transfuse.recalibrate(model, [X], [model, model], method=method)
     torch.testing.assert_close(numbers(result), numbers(model), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("method", ["repair", "rescale", "closed_form", "refit"])
+@pytest.mark.parametrize("name", ["resnet_pre_activation", "densenet", "lstm_bidirectional", "transformer_post_norm"])
+def test_an_unfused_network_of_the_zoo_stays_as_it_is(method, name):
+    torch.manual_seed(0)
+    model, x = named(name).build().double(), named(name).inputs().double()
+    result = transfuse.recalibrate(model, [x, x + 0.1], [model, model], method=method)
+    torch.testing.assert_close(outputs(result, x), outputs(model, x), rtol=1e-4, atol=1e-6)
 
 
 @pytest.mark.parametrize("method", CORRECTIONS)

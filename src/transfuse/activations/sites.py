@@ -54,8 +54,8 @@ class Seen:
         norm: The batch norm that follows.
         rest: The other summand of the residual sum.
         recurrence: The recurrent layer, where it is one.
-        shared: The weight is also used in another way (as an embedding, say): a change would be felt there. Known only
-            when a whole run is watched.
+        shared: The weight, or what comes out before the norm, is also used in another way (as an embedding, by a skip):
+            a change would be felt there. Known only when a whole run is watched.
     """
 
     name: str
@@ -98,7 +98,8 @@ def watch(
     try:
         with torch.no_grad():
             with mode:
-                call(model)
+                result = call(model)
+            mode.use(pytree.tree_leaves(result))
             mode.close(list(mode.open))
     except _Enough:
         pass
@@ -125,6 +126,7 @@ class _Watch(TorchFunctionMode):
         self.only, self.calls = only, calls
         self.open: dict[int, Seen] = {}
         self.seen: list[Seen] = []
+        self.normed: dict[int, Seen] = {}  # by what comes out before the norm
         self.elsewhere: set[str] = set()
 
     def __torch_function__(
@@ -135,9 +137,7 @@ class _Watch(TorchFunctionMode):
         name = getattr(func, "__name__", "")
         leaves = [] if name in LOOKS else pytree.tree_leaves((args, kwargs))
         taken = [id(x) for x in leaves if id(x) in self.open]
-        if name in LAYERS or name not in (*STEPS, "batch_norm"):
-            used = leaves[:1] if name in LAYERS else leaves
-            self.elsewhere.update(self.names[id(x)] for x in used if id(x) in self.names)
+        self.use(leaves[:1] if name in (*LAYERS, *STEPS, "batch_norm") else leaves)
         if taken and name == "batch_norm":
             return self._norm(func, args, kwargs)
         if taken and name in SUMS and len(args) == 2 and not kwargs and isinstance(args[1], Tensor):
@@ -150,6 +150,14 @@ class _Watch(TorchFunctionMode):
         if name in LAYERS:
             self._layer({**dict(zip(LAYERS[name], args, strict=False)), **kwargs}, result)
         return result
+
+    def use(self, values: Iterable[Any]) -> None:
+        """Note weights, and outputs that have a norm already, that are used in another way."""
+        for value in values:
+            if id(value) in self.names:
+                self.elsewhere.add(self.names[id(value)])
+            if id(value) in self.normed:
+                self.elsewhere.add(self.normed[id(value)].name)
 
     def close(self, keys: Iterable[int]) -> None:
         """Show sites whose output goes elsewhere now."""
@@ -179,7 +187,7 @@ class _Watch(TorchFunctionMode):
         if site is None or site.norm or site.rest is not None or None in names:
             self.close([id(given["input"])])
             return func(*args, **kwargs)
-        del self.open[id(site.output)]
+        self.normed[id(site.output)] = self.open.pop(id(site.output))
         result = func(*args, **kwargs)
         mean, variance, weight, bias = (name or "" for name in names)
         norm = Norm(mean, variance, weight, bias, given.get("eps", 1e-5))

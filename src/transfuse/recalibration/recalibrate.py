@@ -139,7 +139,7 @@ def _left(names: Sequence[str]) -> str:
     if not names:
         return ""
     listed = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
-    return f"left as they are, being no layers of their own: {listed}"
+    return f"left as they are, being used in other ways too or inside other functions: {listed}"
 
 
 def candidates(model: nn.Module, *, data: bool = True) -> list[str]:
