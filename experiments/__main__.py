@@ -1,0 +1,94 @@
+"""`python -m experiments`: arguments in, lines, tables and figures out."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from transfuse import FusionError
+
+HERE = Path(__file__).parent
+
+
+def parser() -> argparse.ArgumentParser:
+    """The commands and their options."""
+    top = argparse.ArgumentParser("python -m experiments", description="The paper's tables and figures, run again.")
+    commands = top.add_subparsers(dest="command", required=True)
+    commands.add_parser("list", help="all experiments: their cells, base networks and rows")
+    run = commands.add_parser("run", help="train or find base networks, fuse, measure; go on where a run was ended")
+    run.add_argument("names", nargs="+", metavar="NAME", help="experiments, or all")
+    run.add_argument("--profile", default="smoke", choices=("smoke", "cpu", "paper"))
+    run.add_argument("--seeds", nargs="+", type=int, metavar="N", help="numbers of groups (pairs), from 0")
+    run.add_argument("--cells", nargs="+", default=[], metavar="TEXT", help="only cells with one of these texts")
+    run.add_argument("--rows", nargs="+", default=[], metavar="ROW", help="only these rows")
+    run.add_argument("--base-models", type=Path, metavar="DIR", help="networks from elsewhere: <setting>_<seed>.pt")
+    run.add_argument("--cache", type=Path, default=HERE / ".cache", metavar="DIR", help="trained networks")
+    run.add_argument("--device", default="cpu", help="where networks are trained")
+    run.add_argument("--fresh", action="store_true", help="measure again what is measured")
+    tables = commands.add_parser("tables", help="write RESULTS.md from the lines")
+    tables.add_argument("--out", type=Path, default=HERE.parent / "RESULTS.md", metavar="FILE")
+    figures = commands.add_parser("figures", help="draw SVG from the lines")
+    figures.add_argument("--out", type=Path, default=HERE / "figures", metavar="DIR")
+    for command in (run, tables, figures):
+        command.add_argument("--results", type=Path, default=HERE / "results", metavar="DIR", help="lines of JSON")
+    return top
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """0 if all went well, 1 if some jobs failed, 2 if it cannot be done so."""
+    options = parser().parse_args(arguments)
+    try:
+        return {"list": _list, "run": _run, "tables": _tables, "figures": _figures}[options.command](options)
+    except FusionError as error:
+        print(f"experiments: {error}", file=sys.stderr)
+        return 2
+
+
+def _list(options: argparse.Namespace) -> int:
+    from .catalogue import EXPERIMENTS
+
+    for name, experiment in EXPERIMENTS.items():
+        print(f"{name}: {experiment.title}")
+        for cell in experiment.cells:
+            into = f" -> {cell.target}" if cell.target else ""
+            print(f"    {cell.title}: {cell.models} x {', '.join(cell.settings)}{into}; {' '.join(cell.rows)}")
+    return 0
+
+
+def _run(options: argparse.Namespace) -> int:
+    from .catalogue import EXPERIMENTS
+    from .jobs import jobs
+    from .running import run
+    from .training import Place
+
+    names = list(EXPERIMENTS) if options.names == ["all"] else options.names
+    chosen = [job for name in names for job in jobs(name, options.profile, options.seeds, options.cells, options.rows)]
+    place = Place(options.cache, options.base_models, options.device)
+    failed = run(chosen, options.results, place, fresh=options.fresh)
+    if failed:
+        print(f"{len(failed)} failed:\n" + "\n".join(failed), file=sys.stderr)
+    return 1 if failed else 0
+
+
+def _tables(options: argparse.Namespace) -> int:
+    from .keeping import write_text
+    from .tables import all_lines, page
+
+    write_text(options.out, page(all_lines(options.results)))
+    print(options.out)
+    return 0
+
+
+def _figures(options: argparse.Namespace) -> int:
+    from .figures import draw
+    from .tables import all_lines
+
+    for path in draw(all_lines(options.results), options.out):
+        print(path)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,117 @@
+"""Lines of results become figures in SVG: curves over proportions and numbers of models, barriers, planes.
+
+In: lines. Out: files. The same lines give the same bytes.
+"""
+
+from __future__ import annotations
+
+import re
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from transfuse import InputError, plots
+
+from .catalogue import EXPERIMENTS
+from .landscapes import barrier_of, plane_of
+from .rows import ROWS
+
+Line = Mapping[str, Any]
+AXES = {
+    "heterogeneous": "proportion of model A",
+    "table3": "number of networks",
+    "many": "number of networks",
+}
+
+
+def draw(found: Sequence[Line], folder: Path) -> list[Path]:
+    """All figures that the lines give."""
+    try:
+        import matplotlib
+    except ImportError as error:
+        raise InputError("figures need matplotlib: pip install 'transfuse[plots]'") from error
+    folder.mkdir(parents=True, exist_ok=True)
+    good = [line for line in found if "error" not in line]
+    paths = []
+    with matplotlib.rc_context({"svg.hashsalt": "transfuse"}):
+        for name, figure in (*_curves(good), *_landscapes(good)):
+            path = folder / f"{name}.svg"
+            figure.savefig(path, metadata={"Date": None})
+            paths.append(path)
+    return paths
+
+
+def _panels(found: Sequence[Line]) -> dict[tuple[str, str, str], list[Line]]:
+    """Lines with a place on a horizontal axis, by profile, experiment and family."""
+    panels: dict[tuple[str, str, str], list[Line]] = {}
+    for line in found:
+        if line["place"] is not None:
+            panels.setdefault((line["profile"], line["experiment"], line["family"]), []).append(line)
+    return panels
+
+
+def _curves(found: Sequence[Line]) -> Iterator[tuple[str, Any]]:
+    from matplotlib import style
+    from matplotlib.figure import Figure
+
+    for (profile, experiment, family), own in sorted(_panels(found).items()):
+        with style.context(["default", plots.STYLE]):
+            figure = Figure(figsize=(plots.HALF_COLUMN, 2.6), layout="constrained")
+            axes = figure.subplots()
+            rows = [row for row in ROWS if any(line["row"] == row for line in own)]
+            for number, row in enumerate(rows):
+                _curve(axes, number, ROWS[row].title, [line for line in own if line["row"] == row])
+            axes.set_xlabel(AXES[experiment])
+            axes.set_ylabel("test accuracy, %")
+            axes.set_title(family)
+            figure.legend(loc="outside lower center", ncols=2, fontsize=6)
+        yield slug(experiment, family, profile), figure
+
+
+def _curve(axes: Any, number: int, title: str, own: Sequence[Line]) -> None:
+    """Means over groups, with bars of one standard deviation."""
+    places = sorted({line["place"] for line in own})
+    groups = [[line["metrics"]["accuracy"] for line in own if line["place"] == place] for place in places]
+    means = [statistics.mean(values) for values in groups]
+    bars = [statistics.stdev(values) if len(values) > 1 else 0.0 for values in groups]
+    look = {"color": plots.COLOURS[number % len(plots.COLOURS)], "marker": plots.MARKERS[number % len(plots.MARKERS)]}
+    axes.errorbar(places, means, yerr=bars, label=title, capsize=1.5, elinewidth=0.6, **look)
+
+
+def _landscapes(found: Sequence[Line]) -> Iterator[tuple[str, Any]]:
+    """For each cell the barriers of all rows, and for each row the plane; of the first group that is there."""
+    for experiment in EXPERIMENTS.values():
+        for cell in experiment.cells:
+            for profile in sorted({line["profile"] for line in found}):
+                own = [
+                    line
+                    for line in found
+                    if "landscape" in line and line["cell"] == cell.title and line["profile"] == profile
+                ]
+                own = [line for line in own if line["group"] == min(each["group"] for each in own)]
+                if own and any(line["row"] in cell.rows for line in own):
+                    yield from _of_cell(cell.title, profile, own)
+
+
+def _of_cell(title: str, profile: str, own: Sequence[Line]) -> Iterator[tuple[str, Any]]:
+    curves = {"as trained": barrier_of(own[0]["landscape"]["trained"])}
+    for line in own:
+        curves[f"aligned by {ROWS[line['row']].title}"] = barrier_of(line["landscape"]["aligned"])
+    yield slug("barriers", title, profile), plots.barriers(curves, metric="error", label="test error, %")
+    for line in own:
+        row = ROWS[line["row"]].title
+        figure = plots.plane(
+            plane_of(line["landscape"]["plane"]), metric="error", title=f"{title}, {row}: test error, %"
+        )
+        yield slug("plane", title, row, profile), figure
+
+
+def slug(*texts: str) -> str:
+    """A name for a file.
+
+    Example:
+        >>> slug("plane", "MNIST MLPNet", "cpu")
+        'plane-mnist-mlpnet-cpu'
+    """
+    return re.sub(r"[^a-z0-9]+", "-", " ".join(texts).lower()).strip("-")

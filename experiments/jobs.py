@@ -1,0 +1,143 @@
+"""What there is to do: an experiment of a profile, as jobs; each becomes one line of results.
+
+In: names. Out: jobs with their configurations. Nothing is trained or read here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+from transfuse import InputError
+
+from .catalogue import EXPERIMENTS
+from .profiles import PROFILES
+from .records import Build, Cell, Setting, as_plain, differences, fingerprint
+from .rows import ROWS
+
+
+@dataclass(frozen=True)
+class Job:
+    """One row of one cell, for one group of base networks."""
+
+    experiment: str
+    profile: str
+    cell: Cell
+    row: str
+    group: int
+
+    @property
+    def members(self) -> list[tuple[str, Setting, int]]:
+        """Name, setting and seed of each base network."""
+        return members(self.cell, self.profile, self.group)
+
+    @property
+    def target(self) -> Build | None:
+        """The network whose widths the result has; None: the first model."""
+        return None if self.cell.target is None else PROFILES[self.profile].settings[self.cell.target].network
+
+    @property
+    def weights(self) -> tuple[float, ...] | None:
+        """Proportions of the members, in their order."""
+        turned = self.cell.turns and self.group % 2
+        return self.cell.weights[::-1] if self.cell.weights is not None and turned else self.cell.weights
+
+    @property
+    def choices(self) -> list[dict[str, Any]]:
+        """Hyper-parameters to choose from."""
+        names, grid = ROWS[self.row].grid, PROFILES[self.profile].grid
+        return [dict(zip(names, each, strict=True)) for each in product(*(grid[name] for name in names))]
+
+    def configuration(self) -> dict[str, Any]:
+        """All that decides the result, beside base networks from elsewhere."""
+        return configuration(self.cell, self.row, self.profile, self.group)
+
+    def key(self, identities: Sequence[str]) -> str:
+        """The name of the result, given what the base networks are."""
+        about = [self.experiment, self.profile, self.cell.title, self.row, self.configuration(), list(identities)]
+        return fingerprint(about)
+
+    def deviations(self) -> list[str]:
+        """What is not as in the paper."""
+        reference = configuration(self.cell, self.row, "paper", self.group)
+        own = self.configuration()
+        found = differences(own["target"], reference["target"], "target")
+        found += differences(own["grid"], reference["grid"], "chosen from")
+        several = len(self.cell.settings) > 1
+        for name, mine, theirs in zip(self.cell.settings, own["settings"], reference["settings"], strict=True):
+            found += [f"{name}: {each}" if several else each for each in differences(mine, theirs)]
+        return found
+
+
+def members(cell: Cell, profile: str, group: int) -> list[tuple[str, Setting, int]]:
+    """Base networks of a group: seeds follow each other, and no two groups share one."""
+    settings = PROFILES[profile].settings
+    found = []
+    for number in range(cell.models):
+        name = cell.settings[number % len(cell.settings)]
+        found.append((name, settings[name], group * cell.models + number))
+    return found[::-1] if cell.turns and group % 2 else found
+
+
+def configuration(cell: Cell, row: str, profile: str, group: int) -> dict[str, Any]:
+    """A plain record of all choices."""
+    chosen = PROFILES[profile]
+    settings = [chosen.settings[name] for name in cell.settings]
+    plain = as_plain(
+        {
+            "row": ROWS[row],
+            "models": cell.models,
+            "weights": cell.weights,
+            "turns": cell.turns,
+            "target": None if cell.target is None else chosen.settings[cell.target].network,
+            "group": group,
+            "grid": {name: chosen.grid[name] for name in ROWS[row].grid},
+            "settings": [{"network": s.network, "data": s.data, "training": s.training} for s in settings],
+        }
+    )
+    if ROWS[row].kind == "landscape":
+        plain["landscape"] = {"points": chosen.points, "plane": chosen.plane, "shown": chosen.shown}
+    return dict(plain)
+
+
+def groups(cell: Cell, profile: str) -> range:
+    """The groups that the profile's base networks make; at least one."""
+    settings = PROFILES[profile].settings
+    return range(max(1, min(settings[name].networks for name in cell.settings) // cell.models))
+
+
+def jobs(
+    experiment: str,
+    profile: str,
+    seeds: Sequence[int] | None = None,
+    cells: Sequence[str] = (),
+    rows: Sequence[str] = (),
+) -> list[Job]:
+    """All jobs of an experiment, group by group.
+
+    Args:
+        experiment: Its name.
+        profile: Its name.
+        seeds: Numbers of groups; None for those that the profile says.
+        cells: Only cells with one of these texts in their titles.
+        rows: Only these rows.
+    """
+    problems = [f"no row is called {row!r}; the rows: {', '.join(ROWS)}" for row in rows if row not in ROWS]
+    if experiment not in EXPERIMENTS:
+        problems.append(f"no experiment is called {experiment!r}; the experiments: {', '.join(EXPERIMENTS)}")
+    if profile not in PROFILES:
+        problems.append(f"no profile is called {profile!r}; the profiles: {', '.join(PROFILES)}")
+    if problems:
+        raise InputError("\n".join(problems))
+    wanted = [each.lower() for each in cells]
+    all_cells = EXPERIMENTS[experiment].cells
+    named = [cell for cell in all_cells if any(text in cell.title.lower() for text in wanted)]
+    return [
+        Job(experiment, profile, cell, row, group)
+        for cell in (named if wanted else all_cells[: PROFILES[profile].cells])
+        for group in (groups(cell, profile) if seeds is None else seeds)
+        for row in cell.rows
+        if not rows or row in rows
+    ]

@@ -1,0 +1,75 @@
+"""What lies between two networks, as plain numbers: barriers as trained and aligned, and the plane through three.
+
+In: a fusion of two networks. Out: a record for a line of results; and back to what `transfuse.plots` draws.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import transfuse
+
+from .data import Batched, Examples
+from .profiles import Profile
+
+DIGITS = 6
+Array = NDArray[np.float64]
+
+
+def landscape(fusion: transfuse.Fusion, test: Examples, profile: Profile, cache: Path) -> dict[str, Any]:
+    """Barriers, and the plane through model 1, model 2, and model 2 aligned.
+
+    Args:
+        fusion: Of two networks.
+        test: Where errors are counted.
+        profile: How many points, and on how many examples.
+        cache: A file that remembers points, so that a killed run goes on.
+    """
+    (first, second), (one, other) = fusion.parents, fusion.aligned
+    evaluate = transfuse.evaluator(Batched(test.part(slice(profile.shown))), keep=False)
+    trained = transfuse.barrier(first, second, evaluate, points=profile.points, cache=cache)
+    aligned = transfuse.barrier(one, other, evaluate, points=profile.points, cache=cache)
+    marks = {"model 1": one, "model 2": second, "model 2 aligned": other, "fused": fusion.model}
+    plane = transfuse.plane(one, second, other, evaluate, grid=profile.plane, marks=marks, cache=cache)
+    return {
+        "metrics": {
+            "barrier as trained": trained.height("error"),
+            "barrier aligned": aligned.height("error"),
+            "error midway": aligned.midpoint("error"),
+        },
+        "landscape": {"trained": as_numbers(trained), "aligned": as_numbers(aligned), "plane": as_numbers(plane)},
+    }
+
+
+def as_numbers(record: Any) -> Any:
+    """A record of landscapes as JSON has it: six digits, None for what is not finite."""
+    if isinstance(record, transfuse.Barrier | transfuse.Plane | transfuse.Mark):
+        record = vars(record)
+    if isinstance(record, Mapping):
+        return {name: as_numbers(value) for name, value in record.items()}
+    if isinstance(record, np.ndarray | tuple | list):
+        return [as_numbers(value) for value in record]
+    if isinstance(record, str):
+        return record
+    return float(f"{record:.{DIGITS}g}") if math.isfinite(record) else None
+
+
+def barrier_of(numbers: Mapping[str, Any]) -> transfuse.Barrier:
+    """The barrier that `as_numbers` wrote."""
+    return transfuse.Barrier(_values(numbers), np.array(numbers["positions"], float))
+
+
+def plane_of(numbers: Mapping[str, Any]) -> transfuse.Plane:
+    """The plane that `as_numbers` wrote."""
+    x, y = (np.array(numbers[name], float) for name in ("x", "y"))
+    return transfuse.Plane(_values(numbers), x, y, tuple(transfuse.Mark(**mark) for mark in numbers["marks"]))
+
+
+def _values(numbers: Mapping[str, Any]) -> dict[str, Array]:
+    return {name: np.array(value, float) for name, value in numbers["values"].items()}

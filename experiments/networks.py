@@ -1,0 +1,51 @@
+"""Networks by name: the paper's, which come with transfuse, and a few more.
+
+In: a `Build`. Out: a module with random weights.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from torch import Tensor, nn
+
+from transfuse import InputError
+from transfuse.networks import NETWORKS, Recurrent
+
+from .records import Build
+
+
+class Bidirectional(nn.Module):
+    """An LSTM that reads a sequence in both directions, and a linear layer on both last states."""
+
+    def __init__(self, hidden: int = 256, inputs: int = 28, classes: int = 10, *, bias: bool = False) -> None:
+        super().__init__()
+        self.cell = nn.LSTM(inputs, hidden, bias=bias, batch_first=True, bidirectional=True)
+        self.read = nn.Linear(2 * hidden, classes, bias=bias)
+
+    def forward(self, sequence: Tensor) -> Tensor:
+        """Scores of a batch [batch, steps, inputs]."""
+        last = self.cell(sequence)[1][0]
+        scores: Tensor = self.read(last.transpose(0, 1).flatten(1))
+        return scores
+
+
+def gru(hidden: int = 256, inputs: int = 28, classes: int = 10, *, bias: bool = False) -> Recurrent:
+    """A GRU; on MNIST it reads the rows of an image."""
+    return Recurrent(nn.GRU, hidden, inputs, classes, bias=bias)  # type: ignore[arg-type]
+
+
+MORE: dict[str, Callable[..., nn.Module]] = {"gru": gru, "bidirectional": Bidirectional}
+
+
+def build(what: Build) -> nn.Module:
+    """A network with random weights.
+
+    Example:
+        >>> build(Build("mlpnet", {"hidden": [4], "inputs": 3, "classes": 2})).layers[0].weight.shape
+        torch.Size([4, 3])
+    """
+    known = MORE | {name: each.build for name, each in NETWORKS.items()}
+    if what.name not in known:
+        raise InputError(f"no network is called {what.name!r}; the networks: {', '.join(known)}")
+    return known[what.name](**what.sizes)

@@ -1,0 +1,172 @@
+"""Settings as data: the paper's (Appendix F), what two cores do in hours, and what a test does in seconds.
+
+In: nothing. Out: `PROFILES`. `paper` has the paper's own values; where the paper is silent, the value is marked below.
+The other profiles are made from it, so that what they do otherwise is found by comparing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from .records import Build, Data, Setting, Skill, Training, View
+
+# Not in the paper: batches of 64 (MLPNet) and 128 (ResNet18), flips and shifts, and how many examples validate.
+MLP_TRAINING = Training("sgd", 0.05, epochs=20, batch=64, momentum=0.5)
+HETEROGENEOUS = replace(MLP_TRAINING, rate=0.01, epochs=10)
+VGG_TRAINING = Training(
+    "sgd", 0.05, epochs=300, batch=128, decay=5e-4, schedule="steps", milestones=tuple(range(30, 300, 30)),
+    factor=0.5, augment=True, keep="best",
+)  # fmt: skip
+RESNET_TRAINING = Training(
+    "sgd", 0.1, epochs=300, batch=128, decay=1e-4, schedule="steps", milestones=(150,), factor=0.1, augment=True
+)
+ADAM = Training("adam", 1e-3, epochs=20, batch=64, decay=1e-4)
+MNIST, ROWS_OF_MNIST, CIFAR10 = Data("mnist"), Data("mnist", "rows"), Data("cifar10")
+CLASSES = {"sst2": 2, "agnews": 4, "dbpedia": 14}
+# Epochs, rate, batch, length of texts.
+TEXT = {
+    ("sst2", "rnn"): (20, 1e-3, 256, 56),
+    ("agnews", "rnn"): (10, 1e-4, 128, 60),
+    ("dbpedia", "rnn"): (30, 1e-4, 256, 60),
+    ("sst2", "lstm"): (20, 1e-3, 256, 56),
+    ("agnews", "lstm"): (10, 1e-3, 128, 160),
+    ("dbpedia", "lstm"): (5, 1e-3, 256, 100),
+}
+VECTORS = {"rnn": 100, "lstm": 50}
+SKILLS = {"a": Skill(4, True, 0.1), "b": Skill(4, False, 0.9)}
+
+
+@dataclass(frozen=True)
+class Profile:
+    """All that a profile decides.
+
+    Args:
+        settings: Base networks by name.
+        grid: Values of hyper-parameters to choose from.
+        points: Of a barrier.
+        plane: Points along each side of a plane.
+        shown: How many test examples a landscape is measured on; None for all.
+        cells: How many cells of an experiment are run if none are named; None for all.
+    """
+
+    settings: Mapping[str, Setting]
+    grid: Mapping[str, tuple[Any, ...]]
+    points: int
+    plane: int
+    shown: int | None = None
+    cells: int | None = None
+
+
+def _text(name: str, cell: str) -> Setting:
+    epochs, rate, batch, length = TEXT[name, cell]
+    data = Data(name, "words", validation=872 if name == "sst2" else 5000, length=length, vectors=VECTORS[cell])
+    training = replace(ADAM, epochs=epochs, rate=rate, batch=batch)
+    return Setting(Build(cell, {"inputs": VECTORS[cell], "classes": CLASSES[name]}), data, training, 10)
+
+
+def _paper() -> dict[str, Setting]:
+    long_adam = replace(ADAM, epochs=50)
+    settings = {
+        "mnist-mlpnet": Setting(Build("mlpnet"), MNIST, MLP_TRAINING, 30, ("MLP",)),
+        "mnist-mlpsmall": Setting(Build("mlpsmall"), MNIST, MLP_TRAINING, 10),
+        "mnist-mlplarge": Setting(Build("mlplarge"), MNIST, MLP_TRAINING, 10),
+        "mnist-mlpnet-bias": Setting(Build("mlpnet", {"bias": True}), MNIST, MLP_TRAINING, 10),
+        "mnist-rnn": Setting(Build("rnn"), ROWS_OF_MNIST, ADAM, 10, ("RNN",)),
+        "mnist-lstm": Setting(Build("lstm"), ROWS_OF_MNIST, long_adam, 10, ("LSTM",)),
+        "mnist-lstm-bias": Setting(Build("lstm", {"bias": True}), ROWS_OF_MNIST, long_adam, 10),
+        "mnist-lstm-two": Setting(Build("lstm", {"bias": True, "layers": 2}), ROWS_OF_MNIST, long_adam, 10),
+        "mnist-bidirectional": Setting(Build("bidirectional", {"bias": True}), ROWS_OF_MNIST, long_adam, 10),
+        "mnist-gru": Setting(Build("gru", {"bias": True}), ROWS_OF_MNIST, long_adam, 10),
+        "cifar10-vgg11": Setting(Build("vgg11"), CIFAR10, VGG_TRAINING, 10),
+        "cifar10-vgg11-norm": Setting(Build("vgg11", {"norm": True}), CIFAR10, VGG_TRAINING, 10),
+        "cifar10-resnet18": Setting(Build("resnet18_plain"), CIFAR10, RESNET_TRAINING, 10),
+        "cifar10-resnet18-norm": Setting(Build("resnet18"), CIFAR10, RESNET_TRAINING, 10),
+        "cifar10-resnet20": Setting(Build("resnet20"), CIFAR10, RESNET_TRAINING, 10, ("resnet20",)),
+    }
+    for network in ("mlpnet", "mlpsmall"):
+        for name, skill in SKILLS.items():
+            data = replace(MNIST, skill=skill)
+            settings[f"mnist-{network}-{name}"] = Setting(Build(network), data, HETEROGENEOUS, 10)
+    return settings | {f"{name}-{cell}": _text(name, cell) for name, cell in TEXT}
+
+
+PAPER = _paper()
+
+
+def _cpu(name: str, setting: Setting) -> Setting:
+    """What two cores train in minutes."""
+    kind, data = setting.network.name, setting.data
+    if data.name == "cifar10":
+        width = {} if kind == "resnet20" else {"width": 16}
+        training = replace(
+            setting.training, rate=0.05, epochs=12, schedule="cycle", milestones=(), factor=1.0, clip=2.0, keep="last"
+        )
+        network = Build(kind, {**setting.network.sizes, **width})
+        return replace(setting, network=network, training=training, networks=6)
+    if data.name in CLASSES:
+        return _cpu_text(setting)
+    if kind in ("mlpnet", "mlpsmall", "mlplarge"):
+        return replace(
+            setting, training=replace(setting.training, epochs=10), networks=12 if name == "mnist-mlpnet" else 10
+        )
+    epochs = 5 if kind == "rnn" else 3
+    training = replace(
+        setting.training, epochs=epochs, batch=128, schedule="steps", milestones=(epochs - 1,), factor=0.3, clip=1.0
+    )
+    return replace(setting, training=training, networks=10 if name in ("mnist-rnn", "mnist-lstm") else 6)
+
+
+def _cpu_text(setting: Setting) -> Setting:
+    """Vectors of 50 dimensions are projected: a smaller part of the official ones can be had than of 100."""
+    kind, data = setting.network.name, setting.data
+    epochs = {"sst2": 4, "agnews": 4, "dbpedia": 5}[data.name]
+    data = replace(data, length=min(data.length or 0, 60), projected_from=100 if kind == "lstm" else None)
+    training = replace(setting.training, epochs=epochs, rate=1e-3 if kind == "lstm" else 5e-4, batch=128, clip=1.0)
+    return replace(setting, data=data, training=training, networks=6)
+
+
+SMALL = {
+    "mlpnet": Build("mlpnet", {"hidden": (24, 16), "inputs": 64}),
+    "mlpsmall": Build("mlpnet", {"hidden": (12, 8), "inputs": 64}),
+    "mlplarge": Build("mlpnet", {"hidden": (48, 32), "inputs": 64}),
+    "vgg11": Build("vgg11", {"width": 4}),
+    "resnet18": Build("resnet18", {"width": 4}),
+    "resnet18_plain": Build("resnet18_plain", {"width": 4}),
+    "resnet20": Build("resnet20", {"width": 4}),
+}
+
+
+def _smoke(setting: Setting) -> Setting:
+    """The same path of the program in seconds, on digits that ship with transfuse; results mean nothing."""
+    kind = setting.network.name
+    kept = {name: value for name, value in setting.network.sizes.items() if name in ("bias", "norm", "layers")}
+    small = SMALL.get(kind, Build(kind, {"hidden": 16, "inputs": 8}))
+    image = kind.startswith(("vgg", "resnet"))
+    view: View = "rows" if kind not in SMALL else "image"
+    data = Data("digits32" if image else "digits", view, 64 if image else 900, 200, 200, skill=setting.data.skill)
+    training = Training("adam", 1e-2, epochs=2, batch=64, keep=setting.training.keep)
+    return Setting(Build(small.name, {**small.sizes, **kept}), data, training, 2)
+
+
+PROFILES = {
+    "paper": Profile(
+        PAPER, {"epsilon": (0.01, 0.005, 0.001, 0.0005), "alpha": (1.0, 5.0, 10.0, 20.0)}, points=25, plane=41
+    ),
+    "cpu": Profile(
+        {name: _cpu(name, setting) for name, setting in PAPER.items()},
+        {"epsilon": (None, 0.01), "alpha": (1.0, 5.0, 10.0, 20.0)},
+        points=25,
+        plane=21,
+        shown=2000,
+    ),
+    "smoke": Profile(
+        {name: _smoke(setting) for name, setting in PAPER.items()},
+        {"epsilon": (None,), "alpha": (1.0, 10.0)},
+        points=3,
+        plane=3,
+        shown=100,
+        cells=1,
+    ),
+}

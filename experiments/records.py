@@ -1,0 +1,221 @@
+"""What an experiment is made of, as plain records: data, training, setting, row, cell, experiment.
+
+Nothing here runs anything. A configuration is the record as a dictionary; what a profile does otherwise than the paper
+is the difference of two configurations.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+DEFAULT = "the default"
+View = Literal["image", "rows", "words"]
+
+
+@dataclass(frozen=True)
+class Skill:
+    """Which part of the training data a network sees (Section 4.1).
+
+    Args:
+        digit: The digit that only one of two networks knows.
+        knows: Whether this one does.
+        share: Of the other digits, the share that this one sees.
+    """
+
+    digit: int
+    knows: bool
+    share: float
+
+
+@dataclass(frozen=True)
+class Data:
+    """What is learnt from.
+
+    Args:
+        name: Of the data set.
+        view: How a network sees an input: `image`, or `rows` of an image as a sequence, or `words`.
+        train: How many training examples are used; None for all that remain beside the validation examples.
+        test: How many test examples are used; None for all.
+        validation: How many training examples are kept away from training, to choose hyper-parameters by.
+        length: Of texts, in words.
+        vectors: Dimensions of the GloVe vectors.
+        projected_from: Dimensions of the vectors that were projected to `vectors` principal components; None: none.
+        skill: The part that the network sees; None for all.
+    """
+
+    name: str
+    view: View = "image"
+    train: int | None = None
+    test: int | None = None
+    validation: int = 5000
+    length: int | None = None
+    vectors: int | None = None
+    projected_from: int | None = None
+    skill: Skill | None = None
+
+
+@dataclass(frozen=True)
+class Training:
+    """How a base network is trained.
+
+    Args:
+        optimiser: `sgd` or `adam` (its momentum is the first beta).
+        rate: The learning rate at the start; at the top for one cycle.
+        epochs: Passes over the data.
+        batch: Examples in a step.
+        momentum: Of the optimiser.
+        decay: Weight decay.
+        schedule: `constant`; `steps`: the rate times `factor` at the start of each epoch of `milestones`; `cycle`.
+        milestones: Epochs, counted from 0.
+        factor: Of the rate at a milestone.
+        clip: Largest norm of a gradient; None for any.
+        augment: Flip and shift images.
+        keep: The network of the `last` epoch, or of the `best` by validation accuracy.
+    """
+
+    optimiser: Literal["sgd", "adam"]
+    rate: float
+    epochs: int
+    batch: int
+    momentum: float = 0.9
+    decay: float = 0.0
+    schedule: Literal["constant", "steps", "cycle"] = "constant"
+    milestones: tuple[int, ...] = ()
+    factor: float = 1.0
+    clip: float | None = None
+    augment: bool = False
+    keep: Literal["last", "best"] = "last"
+
+
+@dataclass(frozen=True)
+class Build:
+    """A network by name, with the sizes that are not its defaults."""
+
+    name: str
+    sizes: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Base networks of one kind.
+
+    Args:
+        network: What is built.
+        data: What it learns from.
+        training: How.
+        networks: How many there are, with seeds from 0: so many groups can be made of them.
+        files: Other names under which networks of this kind are found in a folder.
+    """
+
+    network: Build
+    data: Data
+    training: Training
+    networks: int
+    files: tuple[str, ...] = ()
+
+    def base(self, seed: int) -> dict[str, Any]:
+        """All that decides what a base network becomes."""
+        return dict(as_plain({"network": self.network, "data": self.data, "training": self.training, "seed": seed}))
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of a table: something that is done with a group of base networks.
+
+    Args:
+        title: In tables.
+        kind: `base` and `ensemble` measure the networks, `fuse` one that is made of them, `landscape` what lies
+            between.
+        options: Of `transfuse.fuse`.
+        grid: Options that are chosen by validation accuracy; the profile has the values.
+        unlabeled: How many training inputs are given, without their labels.
+        without: Symmetries that are taken out of the layout: `signs`, `scales`.
+    """
+
+    title: str
+    kind: Literal["base", "ensemble", "fuse", "landscape"] = "fuse"
+    options: Mapping[str, Any] = field(default_factory=dict)
+    grid: tuple[str, ...] = ()
+    unlabeled: int = 0
+    without: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One column of a table: base networks, how many, and into what.
+
+    Args:
+        title: In tables.
+        settings: Names of settings: of all models, or one for each.
+        rows: Names of rows.
+        models: How many are fused.
+        target: A setting whose network gives the widths of the result; None: those of the first model.
+        weights: Proportions of the models; None: equal.
+        place: Where the cell stands on the horizontal axis of a figure; None: nowhere.
+        family: Cells of one family are one panel of a figure.
+        turns: In every second group the models are in reverse order: which one the target starts with is then not
+            always the same.
+    """
+
+    title: str
+    settings: tuple[str, ...]
+    rows: tuple[str, ...]
+    models: int = 2
+    target: str | None = None
+    weights: tuple[float, ...] | None = None
+    place: float | None = None
+    family: str = ""
+    turns: bool = False
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A table (or a figure): its cells."""
+
+    title: str
+    cells: tuple[Cell, ...]
+
+
+def as_plain(record: Any) -> Any:
+    """A record, as JSON has it: dictionaries, lists, numbers, texts."""
+    values = asdict(record) if hasattr(record, "__dataclass_fields__") else record
+    if isinstance(values, Mapping):
+        return {str(name): as_plain(value) for name, value in values.items()}
+    return [as_plain(value) for value in values] if isinstance(values, tuple | list) else values
+
+
+def fingerprint(configuration: Any) -> str:
+    """A short name for a configuration: the same for the same values in any order.
+
+    Example:
+        >>> fingerprint({"a": 1, "b": (2, 3)}) == fingerprint({"b": [2, 3], "a": 1})
+        True
+    """
+    text = json.dumps(as_plain(configuration), sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def differences(own: Any, reference: Any, name: str = "") -> list[str]:
+    """Where one configuration is not another: `training.epochs 10 instead of 20`.
+
+    Example:
+        >>> differences({"a": 1, "b": {"c": 2}}, {"a": 1, "b": {"c": 3}})
+        ['b.c 2 instead of 3']
+    """
+    if isinstance(own, Mapping) and isinstance(reference, Mapping):
+        names = list(dict.fromkeys([*reference, *own]))
+        inner = [(key, own.get(key, DEFAULT), reference.get(key, DEFAULT)) for key in names]
+        return [text for key, a, b in inner for text in differences(a, b, f"{name}.{key}" if name else key)]
+    return [] if own == reference else [f"{name} {_told(own)} instead of {_told(reference)}"]
+
+
+def _told(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name} {_told(each)}" for name, each in value.items()) or DEFAULT
+    if isinstance(value, list):
+        return "(" + ", ".join(_told(each) for each in value) + ")"
+    return "none" if value is None else str(value)

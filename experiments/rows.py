@@ -1,0 +1,69 @@
+"""The rows of all tables, by name: what is done with a group of base networks.
+
+`epsilon` and `alpha` in a grid are chosen for each group by validation accuracy; a profile says among which values.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from transfuse import CORRECTIONS
+
+from .records import Row
+
+
+def _fuse(title: str, *grid: str, unlabeled: int = 0, without: tuple[str, ...] = (), **options: Any) -> Row:
+    return Row(title, "fuse", options, grid, unlabeled, without)
+
+
+UNLABELED = (10, 50, 100, 500, 1000)
+CORRECTED = ("vanilla", "wb", "auto", "activation")
+FINISHES = ("none", *CORRECTIONS)
+PLAIN = "couplings only"
+
+ROWS: dict[str, Row] = {
+    "base": Row("base networks, mean", "base"),
+    "ensemble": Row("ensemble of the base networks", "ensemble"),
+    "vanilla": _fuse("vanilla average", method="vanilla"),
+    "fedma": _fuse("one-shot FedMA", method="fedma"),
+    "ot": _fuse("OT", method="ot"),
+    "ot-random": _fuse("OT, random start", method="ot", start="random"),
+    "ot-distilled": _fuse("OT, distilled start", method="ot", start="distilled"),
+    "wb": _fuse("WB", "epsilon", method="wb"),
+    "wb-random": _fuse("WB, random start", "epsilon", method="wb", start="random"),
+    "wb-distilled": _fuse("WB, distilled start", "epsilon", method="wb", start="distilled"),
+    "gwb": _fuse("GWB", "epsilon", "alpha", method="gwb"),
+    "rebasin": _fuse("re-basin", method="rebasin"),
+    "c2m3": _fuse("C2M3", method="c2m3"),
+    "auto-plain": _fuse(f"auto, {PLAIN}", method="auto", finish="none"),
+    "auto": _fuse("auto", method="auto"),
+    # What each part of `auto` buys: one of them left out.
+    "no-signs": _fuse(f"auto, {PLAIN}, no signs", method="auto", finish="none", without=("signs",)),
+    "no-scales": _fuse(f"auto, {PLAIN}, no scales", method="auto", finish="none", without=("scales",)),
+    "no-restarts": _fuse(f"auto, {PLAIN}, no shuffled starts", method="auto", finish="none", restarts=0),
+    "more-restarts": _fuse(f"auto, {PLAIN}, 8 shuffled starts", method="auto", finish="none", restarts=8),
+    "random-start": _fuse(f"auto, {PLAIN}, random start", method="auto", finish="none", start="random"),
+    "one-sweep": _fuse(f"auto, {PLAIN}, one sweep", method="auto", finish="none", sweeps=1),
+    "incoming": _fuse("incoming weights only (GWB, exact)", method="gwb"),
+    # What lies between two networks.
+    "plane-wb": Row("WB", "landscape", {"method": "wb"}),
+    "plane-gwb": Row("GWB", "landscape", {"method": "gwb"}),
+    "plane-auto": Row("auto", "landscape", {"method": "auto"}),
+}
+ROWS |= {
+    f"auto-{count}": _fuse(f"auto, {count} unlabeled inputs", unlabeled=count, method="auto") for count in UNLABELED
+}
+ROWS |= {
+    f"{method}+{finish}": _fuse(
+        f"{method}, {finish}", unlabeled=500, method=method, finish=finish,
+        terms="activations" if method == "activation" else "weights",
+    )
+    for method in CORRECTED
+    for finish in FINISHES
+}  # fmt: skip
+ROWS |= {
+    f"matched+{finish}": _fuse(
+        f"auto, matched with the inputs, {finish}", unlabeled=500, method="auto", finish=finish, terms="both"
+    )
+    for finish in FINISHES
+}

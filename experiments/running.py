@@ -1,0 +1,187 @@
+"""Jobs become lines: networks are trained or found, fused, measured; a line is added for each.
+
+In: jobs and places. Out: lines under a folder of results. A job whose line is there is skipped, so a killed run goes
+on; one that failed has a line that says why, and is tried again.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+import transfuse
+
+from .data import Task, load
+from .jobs import Job
+from .keeping import append, lines
+from .landscapes import landscape
+from .measuring import accuracy
+from .networks import build
+from .profiles import PROFILES
+from .rows import ROWS
+from .training import Base, Place, base_network, identity
+from .versions import versions
+
+
+@dataclass(frozen=True, eq=False)
+class Group:
+    """Base networks that are fused together.
+
+    Args:
+        bases: The networks.
+        task: What they are measured on.
+        layout: Which axes move together.
+        cache: Where points of landscapes are kept.
+    """
+
+    bases: tuple[Base, ...]
+    task: Task
+    layout: transfuse.Layout
+    cache: Path
+
+    @staticmethod
+    def of(job: Job, place: Place) -> Group:
+        """Trained or found."""
+        bases = tuple(base_network(name, setting, seed, place) for name, setting, seed in job.members)
+        task = load(replace(job.members[0][1].data, skill=None))
+        return Group(bases, task, transfuse.trace(bases[0].model, task.train.read(slice(2))), place.cache)
+
+    @property
+    def models(self) -> list[nn.Module]:
+        """The networks."""
+        return [base.model for base in self.bases]
+
+
+def fuse(job: Job, group: Group, options: Mapping[str, Any]) -> transfuse.Fusion:
+    """A fusion by the row of a job, with some options beside its own."""
+    row, task = ROWS[job.row], group.task
+    return transfuse.fuse(
+        group.models,
+        task.train.read(slice(2)),
+        layout=without(group.layout, row.without),
+        target=None if job.target is None else build(job.target),
+        weights=job.weights,
+        data=task.train.read(slice(row.unlabeled)) if row.unlabeled else None,
+        seed=job.group,
+        **{**row.options, **options},
+    )
+
+
+def without(layout: transfuse.Layout, symmetries: Sequence[str]) -> transfuse.Layout:
+    """A layout whose spaces lack some symmetries."""
+    none: dict[str, Any] = dict.fromkeys(symmetries, False)
+    return replace(layout, spaces=tuple(replace(space, **none) for space in layout.spaces))
+
+
+def run(jobs: Sequence[Job], results: Path, place: Place, *, fresh: bool = False) -> list[str]:
+    """Do what is not done yet.
+
+    Args:
+        jobs: What there is to do.
+        results: The folder of lines.
+        place: Where base networks are.
+        fresh: Do it again, even if it is done.
+
+    Returns:
+        What failed.
+    """
+    failed = []
+    for _, same in groupby(jobs, key=lambda job: (job.experiment, job.cell.title, job.group)):
+        batch = list(same)
+        path = results / f"{batch[0].experiment}.{batch[0].profile}.jsonl"
+        names = [identity(name, setting, seed, place) for name, setting, seed in batch[0].members]
+        done = set() if fresh else {line["key"] for line in lines(path) if "error" not in line}
+        batch = [job for job in batch if job.key(names) not in done]
+        if not batch:
+            continue
+        try:
+            group = Group.of(batch[0], place)
+        except transfuse.FusionError as error:
+            failed.append(f"{batch[0].experiment}, {batch[0].cell.title}: {error}")
+            print(failed[-1], flush=True)
+            continue
+        for job in batch:
+            line = measured(job, group, job.key(names))
+            append(path, line)
+            _tell(line)
+            failed += [f"{job.experiment}, {job.cell.title}, {job.row}: {line['error']}"] if "error" in line else []
+    return failed
+
+
+def measured(job: Job, group: Group, key: str) -> dict[str, Any]:
+    """The line of a job."""
+    started = time.perf_counter()
+    head = {
+        "key": key, "experiment": job.experiment, "profile": job.profile, "cell": job.cell.title, "row": job.row,
+        "group": job.group, "family": job.cell.family, "place": job.cell.place,
+        "seeds": [base.origin["seed"] for base in group.bases],
+    }  # fmt: skip
+    try:
+        result = KINDS[ROWS[job.row].kind](job, group)
+    except transfuse.FusionError as error:
+        result = {"error": str(error)}
+    return {
+        **head, **result, "seconds": round(time.perf_counter() - started, 3), "base": [b.origin for b in group.bases],
+        "configuration": job.configuration(), "deviations": job.deviations(), "notes": list(group.task.notes),
+        "versions": versions(),
+    }  # fmt: skip
+
+
+def _base(job: Job, group: Group) -> dict[str, Any]:
+    each = [accuracy([model], group.task.test) for model in group.models]
+    return {"metrics": {"accuracy": sum(each) / len(each)}, "each": each}
+
+
+def _ensemble(job: Job, group: Group) -> dict[str, Any]:
+    return {"metrics": {"accuracy": accuracy(group.models, group.task.test)}}
+
+
+def _fuse(job: Job, group: Group) -> dict[str, Any]:
+    """A fusion, its hyper-parameters chosen by validation accuracy; test examples are used once, at the end."""
+    choices = job.choices
+    tried: list[dict[str, Any]] = []
+    best: tuple[float, transfuse.Fusion, dict[str, Any]] | None = None
+    for options in choices:
+        fusion = fuse(job, group, options)
+        reached = accuracy([fusion.model], group.task.validation) if len(choices) > 1 else 0.0
+        tried.append({**options, "accuracy": reached, "seconds": round(fusion.states.seconds, 3)})
+        if best is None or reached > best[0]:
+            best = reached, fusion, options
+    assert best is not None, "a product of grids has at least one choice"
+    _, fusion, chosen = best
+    return {
+        "metrics": {"accuracy": accuracy([fusion.model], group.task.test)},
+        "objective": float(fusion.history[-1].objective),
+        "finish": str(fusion.recalibration),
+        "status": fusion.status,
+        "fusing_seconds": round(fusion.states.seconds, 3),
+        **({"chosen": chosen, "validation": tried} if len(choices) > 1 else {}),
+    }
+
+
+def _landscape(job: Job, group: Group) -> dict[str, Any]:
+    fusion = fuse(job, group, {"finish": "none"})
+    group.cache.mkdir(parents=True, exist_ok=True)
+    names = "-".join(base.origin.get("sha256") or base.origin["trained"] for base in group.bases)
+    profile = PROFILES[job.profile]
+    return landscape(fusion, group.task.test, profile, group.cache / f"points-{names}-{profile.shown}.jsonl")
+
+
+KINDS: dict[str, Callable[[Job, Group], dict[str, Any]]] = {
+    "base": _base,
+    "ensemble": _ensemble,
+    "fuse": _fuse,
+    "landscape": _landscape,
+}
+
+
+def _tell(line: Mapping[str, Any]) -> None:
+    told = line.get("error") or ", ".join(f"{name} {value:.2f}" for name, value in line["metrics"].items())
+    place = f"{line['experiment']} | {line['cell']} | {line['row']} | group {line['group']}"
+    print(f"{place}: {told}  ({line['seconds']:.1f} s)", flush=True)

@@ -1,0 +1,181 @@
+"""Lines of results become a page: every table beside the paper's numbers, with spread, number and all deviations.
+
+In: lines, and nothing else that was measured. Out: Markdown. The order of tables, rows and cells is the catalogue's.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from .catalogue import EXPERIMENTS
+from .keeping import lines
+from .paper import PAPER, best
+from .records import Experiment
+from .rows import ROWS
+
+Line = Mapping[str, Any]
+ORDER = ("paper", "cpu", "smoke")
+MANY_CELLS = 9  # more are written one below the other
+GAIN = {"auto": "of the paper's gap closed by auto", "auto-500": "the same with 500 unlabeled inputs"}
+HEAD = """# Results
+
+Made by `python -m experiments tables` from the lines in `experiments/results`, and from nothing else;
+[docs/experiments.md](docs/experiments.md) says how to run them. Numbers are test accuracies in percent: mean ± standard
+deviation (number of groups of base networks), and below it the paper's. Hyper-parameters were chosen on validation
+examples, never on test examples.
+"""
+NOTHING = "\nThere are no results yet: `python -m experiments run all --profile cpu` makes some.\n"
+PROFILES = {
+    "paper": "settings of the paper's Appendix F",
+    "cpu": "what two cores do in hours; deviations from the paper are listed below each table",
+    "smoke": "a test of the program on tiny networks and 8 x 8 digits: **the numbers mean nothing**",
+}
+
+
+def all_lines(folder: Path) -> list[Line]:
+    """The lines of a folder; of several for one place the last counts."""
+    found: dict[tuple[Any, ...], Line] = {}
+    for path in sorted(folder.glob("*.jsonl")):
+        for line in lines(path):
+            place = tuple(line[name] for name in ("profile", "experiment", "cell", "row", "group"))
+            if "error" not in line or place not in found:
+                found[place] = line
+    return list(found.values())
+
+
+def page(found: Sequence[Line]) -> str:
+    """The whole page."""
+    parts = [HEAD]
+    for profile in ORDER:
+        own = [line for line in found if line["profile"] == profile]
+        if own:
+            parts.append(f"\nProfile `{profile}`: {PROFILES[profile]}.\n")
+        for name, experiment in EXPERIMENTS.items():
+            chosen = [line for line in own if line["experiment"] == name]
+            parts += [section(name, experiment, profile, chosen)] if chosen else []
+    strange = sum(not _is_known(line) for line in found)
+    if strange:
+        parts.append(f"\n{strange} lines belong to no experiment, cell or row of the catalogue and are left out.\n")
+    return "".join(parts if found else [HEAD, NOTHING])
+
+
+def _is_known(line: Line) -> bool:
+    experiment = EXPERIMENTS.get(line["experiment"])
+    return experiment is not None and any(
+        line["cell"] == cell.title and line["row"] in cell.rows for cell in experiment.cells
+    )
+
+
+def section(name: str, experiment: Experiment, profile: str, own: Sequence[Line]) -> str:
+    """One experiment: a table, and what is to be said about it."""
+    own = [line for line in own if _is_known(line)]
+    cells = [cell.title for cell in experiment.cells if any(line["cell"] == cell.title for line in own)]
+    rows = [row for row in ROWS if any(line["row"] == row for line in own)]
+    numbers = PAPER.get(name, {}) if profile != "smoke" else {}
+    table = [
+        [ROWS[row].title, *(entry(_at(own, cell, row), numbers.get(cell, {}).get(row)) for cell in cells)]
+        for row in rows
+    ]
+    table += [
+        [f"*share {title}*", *(gain(own, cell, row, numbers.get(cell)) for cell in cells)]
+        for row, title in GAIN.items()
+        if numbers and row in rows
+    ]
+    grid = [["", *cells], *table]
+    if len(cells) > MANY_CELLS:
+        grid = [list(column) for column in zip(*grid, strict=True)]
+    about = [*_about(own, cells), *_chosen(own), *_failures(own)]
+    return f"\n## {experiment.title} (`{profile}`)\n\n{markdown(grid)}\n" + "".join(f"- {text}\n" for text in about)
+
+
+def _at(own: Iterable[Line], cell: str, row: str) -> list[Line]:
+    return [line for line in own if line["cell"] == cell and line["row"] == row and "error" not in line]
+
+
+def entry(measured: Sequence[Line], published: tuple[float, float] | None) -> str:
+    """Mean ± standard deviation (number), and the paper's.
+
+    Example:
+        >>> entry([{"metrics": {"accuracy": 97.0}}, {"metrics": {"accuracy": 99.0}}], (96.5, 0.25))
+        '98.00 ± 1.41 (2)<br>paper 96.50 ± 0.25'
+    """
+    texts = []
+    for metric in measured[0]["metrics"] if measured else ():
+        title = "" if metric == "accuracy" else f"{metric} "
+        texts.append(title + spread([line["metrics"][metric] for line in measured]))
+    if published is not None:
+        texts.append(f"paper {published[0]:.2f} ± {published[1]:.2f}")
+    return "<br>".join(texts)
+
+
+def spread(values: Sequence[float]) -> str:
+    """Mean ± standard deviation (number)."""
+    deviation = f" ± {statistics.stdev(values):.2f}" if len(values) > 1 else ""
+    return f"{statistics.mean(values):.2f}{deviation} ({len(values)})"
+
+
+def gain(own: Sequence[Line], cell: str, row: str, numbers: Mapping[str, tuple[float, float]] | None) -> str:
+    """The share of the paper's gap (base networks minus best method) that is closed: 1 - our gap / its gap."""
+    base, fused = (_at(own, cell, each) for each in ("base", row))
+    if not numbers or not base or not fused:
+        return ""
+    ours = _mean(base) - _mean(fused)
+    return f"{100 * (1 - ours / (numbers['base'][0] - best(dict(numbers)))):.0f} %"
+
+
+def _mean(measured: Sequence[Line]) -> float:
+    return float(statistics.mean(line["metrics"]["accuracy"] for line in measured))
+
+
+def markdown(grid: Sequence[Sequence[str]]) -> str:
+    """A table; the first row is its head."""
+    head, *body = grid
+    rows = [head, ["---"] * len(head), *body]
+    return "".join("| " + " | ".join(row) + " |\n" for row in rows)
+
+
+def _about(own: Sequence[Line], cells: Sequence[str]) -> list[str]:
+    """Deviations and notes, said once for all cells that share them."""
+    said: dict[str, list[str]] = {}
+    for cell in cells:
+        mine = [line for line in own if line["cell"] == cell]
+        for text in dict.fromkeys(
+            text for line in mine for text in [*line["deviations"], *line["notes"], *_files(line)]
+        ):
+            said.setdefault(text, []).append(cell)
+    shared: dict[str, list[str]] = {}
+    for text, where in said.items():
+        shared.setdefault("all" if len(where) == len(cells) else "; ".join(where), []).append(text)
+    return [f"**{where}**: {'; '.join(texts)}" for where, texts in shared.items()]
+
+
+def _files(line: Line) -> list[str]:
+    """What is to be said about networks that were not trained here."""
+    if not any("file" in base for base in line["base"]):
+        return []
+    return ["base networks from files: validation examples may have been among their training examples"]
+
+
+def _chosen(own: Sequence[Line]) -> list[str]:
+    """Hyper-parameters, and how often they were chosen."""
+    counts = Counter(
+        (ROWS[line["row"]].title, line["cell"], ", ".join(f"{name} {value}" for name, value in line["chosen"].items()))
+        for line in own
+        if "chosen" in line
+    )
+    told: dict[tuple[str, str], list[str]] = {}
+    for (row, cell, text), count in counts.items():
+        told.setdefault((row, cell), []).append(f"{text} ({count} x)")
+    return [f"chosen for {row}, {cell}: {'; '.join(texts)}" for (row, cell), texts in told.items()]
+
+
+def _failures(own: Sequence[Line]) -> list[str]:
+    return [
+        f"failed: {line['cell']}, {ROWS[line['row']].title}, group {line['group']}: {line['error'].splitlines()[0]}"
+        for line in own
+        if "error" in line
+    ]
