@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from torch import nn
 
@@ -54,6 +54,7 @@ def write(model, seen, new):
         state[name].copy_(tensor)
 
 
+@settings(max_examples=20)
 @given(bias=st.booleans(), norm=st.booleans(), dims=st.integers(1, 3))
 def test_linear(bias, norm, dims):
     assume(dims == 2 or not norm)
