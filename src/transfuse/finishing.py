@@ -57,7 +57,7 @@ class Finish:
     Args:
         method: A row of `CORRECTIONS`, `auto` or `none`.
         data: Inputs without labels.
-        example: Inputs that noise shall be like, where there is no data.
+        example: Inputs that noise shall be like: in place of data, and beside it.
         seed: For the noise.
         progress: Who is told how far it is.
     """
@@ -96,18 +96,30 @@ def finished(
         return fused, Recalibration(NONE)
     if obstacle := _obstacle(fused, len(models)):
         return fused, Recalibration(NONE, note=obstacle)
+    drawn, why_not = _noise(finish, aligned)
     if finish.data is not None:
-        return _corrected(finish, Start(fused, aligned, weights, finish.data), models)
+        return _corrected(finish, Start(fused, aligned, weights, finish.data, noise=drawn), models)
+    if drawn is None:
+        return fused, Recalibration(NONE, note=why_not)
     try:
-        with _evaluated(aligned):
-            batches = noise(aligned, finish.example or Arguments(), seed=finish.seed)
-            if finish.method == "auto" and _convolves(aligned[0], batches):
-                note = "noise is no stand-in for images: it was found to harm convolutions; pass data"
-                return fused, Recalibration(NONE, note=note)
-        result, done = _corrected(finish, Start(fused, aligned, weights, batches), models)
+        result, done = _corrected(finish, Start(fused, aligned, weights, drawn), models)
     except Exception as error:  # the fusion itself stands, whatever noise does to a network
         return fused, Recalibration(NONE, note=f"no correction by noise: {error}")
     return result, replace(done, note="; ".join(filter(None, ["judged by inputs made of noise", done.note])))
+
+
+def _noise(finish: Finish, aligned: Sequence[nn.Module]) -> tuple[Batches | None, str]:
+    """Inputs made of noise, or why there are none."""
+    if finish.example is None:
+        return None, "there are no inputs that noise could be like"
+    try:
+        with _evaluated(aligned):
+            drawn = noise(aligned, finish.example, seed=finish.seed)
+            if _convolves(aligned[0], drawn) and (finish.data or finish.method == "auto"):
+                return None, "noise is no stand-in for images: it was found to harm convolutions; pass data"
+    except Exception as error:
+        return None, f"no correction by noise: {error}"
+    return drawn, ""
 
 
 def _obstacle(fused: nn.Module, models: int) -> str:

@@ -119,16 +119,19 @@ def test_the_order_of_models_does_not_matter(options):
     torch.testing.assert_close(outputs(one.model, x)[0], outputs(other.model, x)[0], rtol=1e-6, atol=1e-8)
 
 
-def test_a_constant_importance_makes_both_terms_count_alike():
+def test_both_terms_count_alike_but_for_the_trust_in_few_samples():
     model, layout, inputs = sample("mlp_tanh")
     terms = activation_terms([model], layout, Batches.of([inputs_like(inputs, 30)]))
     labelled = terms.beside([model.state_dict()], layout, weights=True)
     moving = [name for name, axes in layout.tensors.items() if any(axis.spaces for axis in axes)]
     weights = sum(float(labelled.states[0][name].square().sum()) for name in moving)
+    trust = {name: terms.samples[name] / (terms.samples[name] + terms.states[0][name].shape[1]) for name in terms.axes}
     activations = sum(
-        importance * float(labelled.states[0][name].square().sum()) for name, importance in labelled.importance.items()
+        importance / trust[name] * float(labelled.states[0][name].square().sum())
+        for name, importance in labelled.importance.items()
     )
     assert activations == pytest.approx(weights, rel=1e-9)
+    assert all(samples == 30 and 0 < trust[name] < 1 for name, samples in terms.samples.items())
     alone = terms.beside([model.state_dict()], layout, weights=False)
     assert set(alone.layout.tensors) == set(terms.axes)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -45,11 +45,13 @@ class Batch:
         run: Runs a model on it.
         fits: To learn from.
         judges: To judge by what was learnt from others.
+        weight: How much each of its samples counts.
     """
 
     run: Callable[[nn.Module], Any]
     fits: bool
     judges: bool
+    weight: float = 1.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,11 +64,13 @@ class Batches:
         data: What to iterate over, more than once.
         count: How many batches.
         forward: Runs a model on one of them.
+        support: Further batches to fit, whose samples count less; they never judge.
     """
 
     data: Iterable[Any]
     count: int
     forward: Forward = plain_forward
+    support: tuple[Batch, ...] = ()
 
     @staticmethod
     def of(data: Any, *, forward: Forward | None = None, size: int = 100) -> Batches:
@@ -102,6 +106,11 @@ class Batches:
                 f"data gave {self.count} batches the first time and {number} now; pass a list, or a loader that gives "
                 "the same batches each time"
             )
+        yield from self.support
+
+    def supported_by(self, noise: Batches, *, weight: float) -> Batches:
+        """The same batches, and all of others to fit as well, each of whose samples counts `weight`."""
+        return replace(self, support=tuple(replace(each, fits=True, judges=False, weight=weight) for each in noise))
 
     def _run(self, number: int, content: Any, model: nn.Module) -> Any:
         try:

@@ -30,10 +30,12 @@ class Terms:
     Args:
         states: For each model: tensors [row, unit] by name.
         axes: Their axes on the layout.
+        samples: How many samples stand behind each tensor.
     """
 
     states: tuple[dict[str, Tensor], ...]
     axes: dict[str, tuple[Axis, ...]]
+    samples: dict[str, int]
 
     @property
     def spaces(self) -> set[str]:
@@ -41,7 +43,9 @@ class Terms:
         return {space for axes in self.axes.values() for space in axes[1].spaces}
 
     def beside(self, states: Sequence[State], layout: Layout, *, weights: bool) -> Labelled:
-        """States and layout with activations; each tensor of them so important that both have the same total square.
+        """States and layout with activations; these are so important that both have the same total square.
+
+        Correlations of few samples are mostly chance, so a tensor counts by its samples: `samples / (samples + units)`.
 
         Args:
             states: The models' tensors.
@@ -51,13 +55,19 @@ class Terms:
         known = self.spaces
         moving = {name: axes for name, axes in layout.tensors.items() if _spaces(axes)}
         kept = {name: axes for name, axes in moving.items() if weights or not _spaces(axes) <= known}
-        size = _square(states[0], moving) / max(_square(self.states[0], self.axes), 1e-30)
+        squares = [
+            sum(_square(each, names) for each in of) for of, names in ((states, moving), (self.states, self.axes))
+        ]
+        size = squares[0] / max(squares[1], 1e-30)
         like = next(tensor for tensor in states[0].values() if tensor.is_floating_point())
         mixed = [
             {**{name: state[name] for name in kept}, **{name: tensor.to(like) for name, tensor in own.items()}}
             for state, own in zip(states, self.states, strict=True)
         ]
-        return Labelled(mixed, Layout(layout.spaces, {**kept, **self.axes}), dict.fromkeys(self.axes, size))
+        units = {name: sum(own[name].shape[1] for own in self.states) / len(states) for name in self.axes}
+        trust = {name: count / (count + units[name]) for name, count in self.samples.items()}
+        importance = {name: size * trust[name] for name in self.axes}
+        return Labelled(mixed, Layout(layout.spaces, {**kept, **self.axes}), importance)
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,6 +138,7 @@ def activation_terms(models: Sequence[nn.Module], layout: Layout, batches: Batch
                 sums[key] = sums[key] + found if key in sums else found
     states: tuple[dict[str, Tensor], ...] = tuple({} for _ in models)
     axes: dict[str, tuple[Axis, ...]] = {}
+    samples: dict[str, int] = {}
     if strange := sorted({key[0] for key, found in sums.items() if not bool(found.second.isfinite().all())}):
         raise InputError(listing("NaN or infinity on the data; check the inputs and the weights. Seen at", strange))
     for key, products in sums.items():
@@ -137,7 +148,8 @@ def activation_terms(models: Sequence[nn.Module], layout: Layout, batches: Batch
         parts = rows.split([len(own[key].positions) for own in blocks], 1)
         for state, part in zip(states, parts, strict=True):
             state[name] = part
-    return Terms(states, axes)
+        samples[name] = products.count
+    return Terms(states, axes, samples)
 
 
 def _consuming(model: nn.Module, layout: Layout) -> dict[tuple[str, str], Block]:

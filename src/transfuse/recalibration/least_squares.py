@@ -30,10 +30,10 @@ class Equations:
     energy: Tensor
 
     @staticmethod
-    def of(features: Tensor, outputs: Tensor) -> Equations:
-        """From features [samples, d] and outputs [samples, rows]."""
-        gram, cross, energy = features.T @ features, features.T @ outputs, outputs.square().sum(0)
-        return Equations(gram.double(), cross.double(), energy.double())
+    def of(features: Tensor, outputs: Tensor, weight: float = 1.0) -> Equations:
+        """From features [samples, d] and outputs [samples, rows], each sample counting `weight`."""
+        sums = features.T @ features, features.T @ outputs, outputs.square().sum(0)
+        return Equations(*(weight * each.double() for each in sums))
 
     def __add__(self, other: Equations) -> Equations:
         """Of both sets of samples."""

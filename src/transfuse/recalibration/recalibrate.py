@@ -20,6 +20,7 @@ from .table import CORRECTIONS
 from .task import Task, tensors_of
 
 NONE = "none"
+NOISE = 0.1  # what a sample of noise counts beside one of data
 
 
 @dataclass(frozen=True)
@@ -84,13 +85,30 @@ def recalibrate(  # noqa: PLR0913
 
 @dataclass(frozen=True, eq=False)
 class Start:
-    """What is to be corrected, and by what."""
+    """What is to be corrected, and by what.
+
+    Args:
+        model: The fused network.
+        parents: Its aligned parents.
+        weights: Their proportions.
+        batches: Inputs.
+        biases: Layers without a bias may get one.
+        noise: Inputs for a refit beside the others: a few samples say little of most weights, and noise keeps these
+            from harm.
+    """
 
     model: nn.Module
     parents: Sequence[nn.Module]
     weights: Sequence[float]
     batches: Batches
     biases: bool = False
+    noise: Batches | None = None
+
+    def batches_for(self, row: str) -> Batches:
+        """The inputs that a correction goes by."""
+        if self.noise is None or not CORRECTIONS[row].noise:
+            return self.batches
+        return self.batches.supported_by(self.noise, weight=NOISE)
 
 
 def best_of(
@@ -117,7 +135,9 @@ def best_of(
         tried = {} if forced else {NONE: own}
         for number, name in enumerate(rows):
             tried[name] = copy.deepcopy(own)
-            CORRECTIONS[name].apply(replace(task, network=tried[name], step=_stage(watcher, name, number, len(rows))))
+            step = _stage(watcher, name, number, len(rows))
+            own_task = replace(task, network=tried[name], batches=start.batches_for(name), step=step)
+            CORRECTIONS[name].apply(own_task)
         watcher(rows[-1], len(rows), len(rows))
         scores = {name: task.disagreement(each) for name, each in tried.items()} if start.parents else {}
         chosen = min(tried, key=lambda name: scores.get(name, 0.0))

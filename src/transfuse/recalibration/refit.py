@@ -39,9 +39,8 @@ def _refit_site(task: Task, samples: Iterator[Sample]) -> None:
     ridge = _best_ridge(start, fit, judge, constant=has_constant(site))
     if ridge is None:
         return
-    both = list(map(add, fit, judge)) if fit is not judge else fit
-    new = [eqs.solve(v, ridge, constant=has_constant(site)) for v, eqs in zip(start, both, strict=True)]
-    mean, variance = _moments(new, both) if site.norm else (None, None)
+    new = [eqs.solve(v, ridge, constant=has_constant(site)) for v, eqs in zip(start, fit, strict=True)]
+    mean, variance = _moments(new, fit) if site.norm else (None, None)
     task.write(written(site, task.state, new, mean=mean, variance=variance))
 
 
@@ -52,7 +51,7 @@ def _equations(samples: Iterator[Sample]) -> tuple[Seen | None, dict[bool, list[
     for sample in samples:
         own, judges = sample.own, sample.batch.judges
         found = parts(own, sample.target if own.rest is None else sample.target - own.rest)
-        equations = [Equations.of(part.features, part.outputs) for part in found]
+        equations = [Equations.of(part.features, part.outputs, sample.batch.weight) for part in found]
         sums[judges] = list(map(add, sums[judges], equations)) if judges in sums else equations
     return own, sums
 

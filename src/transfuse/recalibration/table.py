@@ -20,12 +20,14 @@ class Correction:
         citation: Where it was published.
         apply: Changes the network of a task.
         parents: Whether it needs the networks that were fused.
+        noise: Whether noise beside the data serves it.
     """
 
     summary: str
     citation: str
     apply: Callable[[Task], None]
     parents: bool = True
+    noise: bool = False
 
 
 def _with_norms(correct: Callable[[Task], None]) -> Callable[[Task], None]:
@@ -61,6 +63,6 @@ CORRECTIONS: dict[str, Correction] = {
     ),
     "refit": Correction(
         "every layer fitted again, front to back, to the mean of the parents' pre-activations", "transfuse",
-        _with_norms(refit),
+        _with_norms(refit), noise=True,
     ),
 }  # fmt: skip
