@@ -106,12 +106,14 @@ def main() -> None:
     parser.add_argument("--base", nargs=2, type=Path, default=[])
     parser.add_argument("--epochs", type=int, default=8)
     parser.add_argument("--images", type=int, default=500)
+    parser.add_argument("--test", type=int, default=10000, help="test images to measure on")
     parser.add_argument("--rows", nargs="+", choices=ROWS, default=list(ROWS))
     parser.add_argument("--cache", type=Path, default=Path("experiments/.cache"))
     parser.add_argument("--results", type=Path)
     options = parser.parse_args()
     models = base_networks(options.network, options.base, options.cache, options.epochs)
-    test, unlabeled = cifar("test_batch.bin"), cifar("data_batch_1.bin")[0][: options.images]
+    test = tuple(each[: options.test] for each in cifar("test_batch.bin"))
+    unlabeled = cifar("data_batch_1.bin")[0][: options.images]
     print(f"{options.network}: base networks {[round(accuracy(model, *test), 2) for model in models]}", flush=True)
     layout = transfuse.trace(models[0], test[0][:2])
     for row in options.rows:
