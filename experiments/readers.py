@@ -56,7 +56,8 @@ class _Arrays(pickle.Unpickler):
     """Reads arrays and nothing else: a pickle could name any function to be called."""
 
     def find_class(self, module: str, name: str) -> object:
-        if module.startswith("numpy") and name in ("_reconstruct", "ndarray", "dtype"):
+        arrays = module.startswith("numpy") and name in ("_reconstruct", "ndarray", "dtype")
+        if arrays or (module, name) == ("_codecs", "encode"):  # the latter makes bytes of text, in files of Python 3
             return super().find_class(module, name)
         raise pickle.UnpicklingError(f"it names {module}.{name}")
 
@@ -91,18 +92,19 @@ def csv_texts(path: Path, classes: int) -> tuple[list[str], list[int]]:
 
 def tsv_texts(path: Path) -> tuple[list[str], list[int]] | None:
     """Sentences and labels of SST-2; None for a file without labels, as GLUE's test file is."""
-    lines = path.read_text(encoding="utf-8").splitlines()
-    header = lines[0].split("\t") if lines else []
+    # A line ends with \n alone: some copies have a \r before the tab.
+    lines = path.read_bytes().decode().removesuffix("\n").split("\n")
+    header = lines[0].strip().split("\t")
     if header == ["index", "sentence"]:
         return None
     if header != ["sentence", "label"]:
         raise InputError(f"{path} begins with {header}; expected the header sentence, label; {AGAIN}")
     texts, labels = [], []
     for number, line in enumerate(lines[1:], start=2):
-        text, _, label = line.rpartition("\t")
+        text, _, label = line.strip("\r").rpartition("\t")
         if label not in ("0", "1"):
             raise InputError(f"{path}, line {number}: expected a sentence, a tab, and 0 or 1; got {line!r}; {AGAIN}")
-        texts.append(text)
+        texts.append(text.strip())
         labels.append(int(label))
     _check_labels(path, np.array(labels, int), 2)
     return texts, labels
