@@ -176,7 +176,8 @@ def with_nan():
         (dict(data=X[:, :2]), "Sequential does not run on batch 1 of the data (RuntimeError"),
         (dict(data=[]), "no batches"),
         (dict(data=iter(())), "exhausted"),
-        (dict(data=with_nan()), "the network gives NaN or infinity on the data"),
+        *((dict(data=with_nan(), method=name), "NaN or infinity") for name in ("repair", "rescale", "closed_form")),
+        *((dict(data=with_nan(), method=name), "sees NaN") for name in ("batchnorm", "refit")),  # a norm comes first
         (dict(forward=lambda model, batch: "text"), "gives no tensor of floats but str"),
     ],
 )
@@ -185,6 +186,13 @@ def test_what_cannot_be_is_refused(fusion, arguments, text):
     with pytest.raises(InputError) as error:
         transfuse.recalibrate(fusion.model, **given)
     assert text in str(error.value)
+
+
+@pytest.mark.parametrize("method", ["auto", "repair", "rescale", "closed_form", "refit"])
+def test_what_is_no_number_is_named_by_its_site(method):
+    model = nn.Sequential(nn.Linear(4, 3), nn.Tanh(), nn.Linear(3, 2))
+    with pytest.raises(InputError, match=r"NaN or infinity at 0.weight on the data"):
+        transfuse.recalibrate(model, with_nan(), [model, model], method=method)
 
 
 def test_batchnorm_needs_one():

@@ -128,8 +128,6 @@ def best_of(
         own = copy.deepcopy(start.model)
         stack.enter_context(undisturbed(own))
         task = Task(own, start.parents, start.weights, start.batches)
-        if start.parents:
-            task.check()
         if start.biases:
             _add_biases(task)
         tried = {} if forced else {NONE: own}

@@ -18,7 +18,7 @@ from torch import Tensor
 from ..activations import Seen
 from .affine import has_constant, matrices, parts, written
 from .least_squares import RIDGES, Equations
-from .task import Sample, Task
+from .task import Sample, Task, check_numbers
 
 
 def refit(task: Task) -> None:
@@ -53,6 +53,8 @@ def _equations(samples: Iterator[Sample]) -> tuple[Seen | None, dict[bool, list[
         found = parts(own, sample.target if own.rest is None else sample.target - own.rest)
         equations = [Equations.of(part.features, part.outputs, sample.batch.weight) for part in found]
         sums[judges] = list(map(add, sums[judges], equations)) if judges in sums else equations
+    for equations in sums.values():
+        check_numbers(own.name if own else "", *(each.cross for each in equations), *(each.gram for each in equations))
     return own, sums
 
 

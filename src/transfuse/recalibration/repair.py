@@ -16,7 +16,7 @@ from torch import Tensor
 
 from ..activations import Seen, together, watch
 from .affine import has_constant, matrices, parts, rows_of, written
-from .task import Task, tensors_of
+from .task import Task, check_numbers, tensors_of
 
 MOST = 16.0  # no unit is scaled by more, or by less than one over it
 
@@ -78,6 +78,7 @@ def _set(task: Task, *, shift: bool) -> None:
         site, total = _own_moments(task, name, calls)
         if site is None or total is None or name not in theirs:
             continue
+        check_numbers(name, total.second)
         mean, covariance, parents = total.mean, total.covariance, theirs[name]
         weights = mean.new_tensor(list(task.weights))
         wanted = weights @ parents.deviations
@@ -157,6 +158,8 @@ def _parents_moments(task: Task, values: Callable[[Seen], Tensor]) -> tuple[dict
                 first = sites.setdefault(seen[0].name, seen[0])
                 found = Moments.of([rows_of(first, values(each)) for each in seen])
                 sums[first.name] = sums[first.name] + found if first.name in sums else found
+    for name, moments in sums.items():
+        check_numbers(name, moments.second)
     return sites, sums
 
 

@@ -107,17 +107,6 @@ class Task:
         for name, tensor in tensors.items():
             state[name].copy_(tensor)
 
-    def check(self) -> None:
-        """Refuse data on which the network or a parent does not run, or gives what is no number.
-
-        Raises:
-            InputError: naming the network.
-        """
-        with torch.no_grad():
-            for batch in self.batches:
-                for number, each in enumerate((self.network, *self.parents)):
-                    numbers_in(batch.run(each), f"parent {number}" if number else "the network")
-
     def disagreement(self, model: nn.Module) -> float:
         """How far the outputs of a network are from the mean of its parents' outputs, on the batches that judge.
 
@@ -135,13 +124,23 @@ class Task:
         return distance / size if size else float(distance > 0)
 
 
+def check_numbers(name: str, *sums: Tensor) -> None:
+    """Refuse sums over what was seen at a site if something there was no number.
+
+    Raises:
+        InputError: naming the site.
+    """
+    if not all(bool(each.isfinite().all()) for each in sums):
+        raise InputError(f"NaN or infinity at {name} on the data; check the inputs and the weights")
+
+
 def tensors_of(model: nn.Module) -> dict[str, Tensor]:
     """Parameters and buffers of a network by name, without gradients; tied ones under each name."""
     named = [*model.named_parameters(remove_duplicate=False), *model.named_buffers(remove_duplicate=False)]
     return {name: tensor.detach() for name, tensor in named}
 
 
-def numbers_in(outputs: Any, who: str = "the network") -> Tensor:
+def numbers_in(outputs: Any) -> Tensor:
     """All numbers that a network gives, in float64.
 
     Raises:
@@ -149,8 +148,10 @@ def numbers_in(outputs: Any, who: str = "the network") -> Tensor:
     """
     found = [tensor for tensor in tensors_in(outputs) if tensor.is_floating_point()]
     if not found:
-        raise InputError(f"{who} gives no tensor of floats but {type(outputs).__name__}; pass forward= to get one")
+        raise InputError(
+            f"the network gives no tensor of floats but {type(outputs).__name__}; pass forward= to get one"
+        )
     numbers = torch.cat([tensor.flatten().double() for tensor in found])
     if not bool(numbers.isfinite().all()):
-        raise InputError(f"{who} gives NaN or infinity on the data; check the inputs and the weights")
+        raise InputError("the network gives NaN or infinity on the data; check the inputs and the weights")
     return numbers
