@@ -9,13 +9,14 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c c
 # One thread per worker: xdist already fills the cores.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest
 
-.PHONY: help demo test long bench format clean
+.PHONY: help demo test long bench results-smoke format clean
 
 help:
 	@echo "make demo    train, fuse and compare small networks on real digits; writes demo/report.html"
 	@echo "make test    formatter, linter, types and the default tests"
 	@echo "make long    the tests marked long"
 	@echo "make bench   time of tracing and of planes"
+	@echo "make results-smoke  every experiment on tiny networks, with tables and figures, in build/smoke"
 	@echo "make format  format and fix what can be fixed"
 	@echo "make clean   remove .venv, caches and builds"
 
@@ -35,6 +36,13 @@ bench: $(VENV)/.runtime
 	$(BIN)/python benchmarks/trace_time.py
 	$(BIN)/python benchmarks/plane_time.py
 	$(BIN)/python benchmarks/command_memory.py --megabytes 100 --width 512 --methods vanilla
+
+# Tiny networks on shipped digits: whether everything runs, not how well.
+SMOKE := build/smoke
+results-smoke: $(VENV)/.dev
+	OMP_NUM_THREADS=1 $(BIN)/python -m experiments run all --profile smoke --results $(SMOKE)/results --cache $(SMOKE)/cache
+	$(BIN)/python -m experiments tables --results $(SMOKE)/results --out $(SMOKE)/RESULTS.md
+	$(BIN)/python -m experiments figures --results $(SMOKE)/results --out $(SMOKE)/figures
 
 format: $(VENV)/.dev
 	$(BIN)/ruff format .

@@ -26,6 +26,7 @@ def parser() -> argparse.ArgumentParser:
     run.add_argument("--base-models", type=Path, metavar="DIR", help="networks from elsewhere: <setting>_<seed>.pt")
     run.add_argument("--cache", type=Path, default=HERE / ".cache", metavar="DIR", help="trained networks")
     run.add_argument("--device", default="cpu", help="where networks are trained")
+    run.add_argument("--workers", type=int, default=0, metavar="N", help="processes that measure landscapes")
     run.add_argument("--fresh", action="store_true", help="measure again what is measured")
     tables = commands.add_parser("tables", help="write RESULTS.md from the lines")
     tables.add_argument("--out", type=Path, default=HERE.parent / "RESULTS.md", metavar="FILE")
@@ -65,7 +66,7 @@ def _run(options: argparse.Namespace) -> int:
 
     names = list(EXPERIMENTS) if options.names == ["all"] else options.names
     chosen = [job for name in names for job in jobs(name, options.profile, options.seeds, options.cells, options.rows)]
-    place = Place(options.cache, options.base_models, options.device)
+    place = Place(options.cache, options.base_models, options.device, options.workers)
     failed = run(chosen, options.results, place, fresh=options.fresh)
     if failed:
         print(f"{len(failed)} failed:\n" + "\n".join(failed), file=sys.stderr)

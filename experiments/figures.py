@@ -63,6 +63,8 @@ def _curves(found: Sequence[Line]) -> Iterator[tuple[str, Any]]:
             for number, row in enumerate(rows):
                 _curve(axes, number, ROWS[row].title, [line for line in own if line["row"] == row])
             axes.set_xlabel(AXES[experiment])
+            if experiment != "heterogeneous":
+                axes.set_xticks(sorted({line["place"] for line in own}))
             axes.set_ylabel("test accuracy, %")
             axes.set_title(family)
             figure.legend(loc="outside lower center", ncols=2, fontsize=6)
@@ -75,7 +77,8 @@ def _curve(axes: Any, number: int, title: str, own: Sequence[Line]) -> None:
     groups = [[line["metrics"]["accuracy"] for line in own if line["place"] == place] for place in places]
     means = [statistics.mean(values) for values in groups]
     bars = [statistics.stdev(values) if len(values) > 1 else 0.0 for values in groups]
-    look = {"color": plots.COLOURS[number % len(plots.COLOURS)], "marker": plots.MARKERS[number % len(plots.MARKERS)]}
+    turn, number = divmod(number, len(plots.COLOURS))  # colours come again with broken lines
+    look = {"color": plots.COLOURS[number], "marker": plots.MARKERS[number], "linestyle": ("-", "--")[turn % 2]}
     axes.errorbar(places, means, yerr=bars, label=title, capsize=1.5, elinewidth=0.6, **look)
 
 

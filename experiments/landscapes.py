@@ -22,7 +22,9 @@ DIGITS = 6
 Array = NDArray[np.float64]
 
 
-def landscape(fusion: transfuse.Fusion, test: Examples, profile: Profile, cache: Path) -> dict[str, Any]:
+def landscape(
+    fusion: transfuse.Fusion, test: Examples, profile: Profile, *, cache: Path, workers: int = 0
+) -> dict[str, Any]:
     """Barriers, and the plane through model 1, model 2, and model 2 aligned.
 
     Args:
@@ -30,13 +32,14 @@ def landscape(fusion: transfuse.Fusion, test: Examples, profile: Profile, cache:
         test: Where errors are counted.
         profile: How many points, and on how many examples.
         cache: A file that remembers points, so that a killed run goes on.
+        workers: Processes that measure; 0 for this one.
     """
     (first, second), (one, other) = fusion.parents, fusion.aligned
     evaluate = transfuse.evaluator(Batched(test.part(slice(profile.shown))), keep=False)
-    trained = transfuse.barrier(first, second, evaluate, points=profile.points, cache=cache)
-    aligned = transfuse.barrier(one, other, evaluate, points=profile.points, cache=cache)
+    trained = transfuse.barrier(first, second, evaluate, points=profile.points, cache=cache, workers=workers)
+    aligned = transfuse.barrier(one, other, evaluate, points=profile.points, cache=cache, workers=workers)
     marks = {"model 1": one, "model 2": second, "model 2 aligned": other, "fused": fusion.model}
-    plane = transfuse.plane(one, second, other, evaluate, grid=profile.plane, marks=marks, cache=cache)
+    plane = transfuse.plane(one, second, other, evaluate, grid=profile.plane, marks=marks, cache=cache, workers=workers)
     return {
         "metrics": {
             "barrier as trained": trained.height("error"),

@@ -37,20 +37,20 @@ class Group:
         bases: The networks.
         task: What they are measured on.
         layout: Which axes move together.
-        cache: Where points of landscapes are kept.
+        place: Where points of landscapes are kept, and by how many processes they are measured.
     """
 
     bases: tuple[Base, ...]
     task: Task
     layout: transfuse.Layout
-    cache: Path
+    place: Place
 
     @staticmethod
     def of(job: Job, place: Place) -> Group:
         """Trained or found."""
         bases = tuple(base_network(name, setting, seed, place) for name, setting, seed in job.members)
         task = load(replace(job.members[0][1].data, skill=None))
-        return Group(bases, task, transfuse.trace(bases[0].model, task.train.read(slice(2))), place.cache)
+        return Group(bases, task, transfuse.trace(bases[0].model, task.train.read(slice(2))), place)
 
     @property
     def models(self) -> list[nn.Module]:
@@ -167,10 +167,11 @@ def _fuse(job: Job, group: Group) -> dict[str, Any]:
 
 def _landscape(job: Job, group: Group) -> dict[str, Any]:
     fusion = fuse(job, group, {"finish": "none"})
-    group.cache.mkdir(parents=True, exist_ok=True)
     names = "-".join(base.origin.get("sha256") or base.origin["trained"] for base in group.bases)
     profile = PROFILES[job.profile]
-    return landscape(fusion, group.task.test, profile, group.cache / f"points-{names}-{profile.shown}.jsonl")
+    cache = group.place.cache / f"points-{names}-{profile.shown}.jsonl"
+    cache.parent.mkdir(parents=True, exist_ok=True)
+    return landscape(fusion, group.task.test, profile, cache=cache, workers=group.place.workers)
 
 
 KINDS: dict[str, Callable[[Job, Group], dict[str, Any]]] = {

@@ -39,11 +39,13 @@ class Place:
         cache: The folder of trained networks.
         base_models: A folder of networks from elsewhere: `<setting>_<seed>.pt` (or .pth, .safetensors).
         device: Where networks are trained.
+        workers: Processes that measure landscapes; 0 for this one.
     """
 
     cache: Path
     base_models: Path | None = None
     device: str = "cpu"
+    workers: int = 0
 
 
 @dataclass(frozen=True, eq=False)
