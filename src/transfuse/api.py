@@ -261,11 +261,10 @@ def fuse_states(  # noqa: PLR0913
         found, history = row.couple(problem, Run(np.random.default_rng(seed), watch), **options)
     couplings = as_first_model([found[order.index(model)] for model in range(len(own))])
     problem = Problem(own, layout, shares, wanted)
-    fused = {**own[0], **problem.barycenter(couplings)}
-    state = {name: as_type(tensor, states[0][name]) for name, tensor in fused.items()}
+    state = {name: as_type(problem.fused(name, couplings), states[0][name]) for name in own[0]}
     return FusedStates(
         state, carried_away(problem, own, couplings, states),
-        tuple({name: coupling.matrices[0] for name, coupling in each.items()} for each in couplings),
+        tuple({name: coupling.signed for name, coupling in each.items()} for each in couplings),
         tuple(history), "; ".join(step.note for step in history if step.note) or "converged", method, tuple(shares),
         layout, seed, options, time.perf_counter() - started,
     )  # fmt: skip

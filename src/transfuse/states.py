@@ -30,12 +30,17 @@ def check_states(states: Sequence[State], layout: Layout) -> None:
             if tensor.is_complex() and any(axis.spaces for axis in layout.tensors[name]):
                 problems.append(f"model {number}: tensor {name} is complex and has units that move; fix its axes")
             if tensor.is_floating_point() or tensor.is_complex():
-                if not bool(tensor.isfinite().all()):
+                if not _finite(tensor):
                     problems.append(f"model {number}: tensor {name} holds NaN or infinity")
             elif not name.endswith("num_batches_tracked") and not torch.equal(tensor, states[0][name]):
                 problems.append(f"model {number}: tensor {name} ({tensor.dtype}) differs from that of model 1")
     if problems:
         raise InputError(listing("these models cannot be fused:", problems))
+
+
+def _finite(tensor: Tensor) -> bool:
+    """Whether all numbers are finite: their norm says it in one pass, unless it is too large a number itself."""
+    return bool(torch.linalg.vector_norm(tensor).isfinite()) or bool(tensor.isfinite().all())
 
 
 def _shared(state: State, layout: Layout) -> list[str]:
@@ -101,12 +106,9 @@ def as_first_model(couplings: Sequence[Mapping[str, Coupling]]) -> list[dict[str
 
 
 def as_type(tensor: Tensor, like: Tensor) -> Tensor:
-    """A tensor of its own, in the type of another."""
-    new = tensor.to(like.dtype, memory_format=torch.contiguous_format)
-    shares = new.untyped_storage().data_ptr() in (
-        tensor.untyped_storage().data_ptr(),
-        like.untyped_storage().data_ptr(),
-    )
+    """A tensor in the type of another, which it shares no memory with."""
+    new = tensor.to(like.dtype).contiguous()
+    shares = new.untyped_storage().data_ptr() == like.untyped_storage().data_ptr()
     return new.clone(memory_format=torch.contiguous_format) if shares else new
 
 

@@ -9,6 +9,7 @@ equal widths is a permutation with signs; it is applied as an index, never as a 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -66,6 +67,18 @@ class Coupling:
         """Whether it is a permutation with signs."""
         return self.order is not None
 
+    @cached_property
+    def negates(self) -> bool:
+        """Whether it is hard and negates a unit."""
+        return self.sign is not None and bool((self.sign < 0).any())
+
+    @cached_property
+    def still(self) -> bool:
+        """Whether every unit stays where it is, as it is: nothing has to be carried."""
+        if self.order is None or self.negates:
+            return False
+        return torch.equal(self.order, torch.arange(len(self.order), device=self.order.device))
+
     @property
     def width(self) -> int:
         """How many units the model has."""
@@ -82,6 +95,22 @@ class Coupling:
         dense[0, units, self.order] = self.sign
         dense[1, units, self.order] = 1.0
         return dense
+
+    @property
+    def signed(self) -> Tensor:
+        """The matrix [target units, model units] of odd slots: units that are negated have a sign."""
+        if self.order is None or self.sign is None:
+            return self.matrices[0]
+        dense = self.sign.new_zeros(len(self.order), len(self.order))
+        dense[torch.arange(len(self.order), device=dense.device), self.order] = self.sign
+        return dense
+
+    def agreement(self, odd: Tensor, even: Tensor) -> float:
+        """The total score of a hard coupling, for scores [target units, model units] of odd and even slots."""
+        assert self.order is not None, "a hard coupling"
+        assert self.sign is not None, "a hard coupling has signs"
+        own = (scores.gather(1, self.order[:, None])[:, 0].double() for scores in (odd, even))
+        return float((next(own) * self.sign).sum() + next(own).sum())
 
     def carry(self, units: Tensor, *, odd: bool, side: Side) -> Tensor:
         """Values [model units, ...] of the model, carried to the target [target units, ...].

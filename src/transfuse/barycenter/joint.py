@@ -4,19 +4,20 @@
 - `merge_many`: each model in turn is matched to the mean of the others to convergence (Git Re-Basin, Algorithm 3).
 
 Neither ever raises the objective (for equal weights, in `merge_many`). Beside the models, one state of the target is
-kept: the sum of the carried models.
+kept: the sum of the carried models. A space is coupled again only if a coupling that its scores depend on has changed
+since, and of the sum and the objective only what such a change touches is made anew.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from .coupling import Coupling
-from .matching import Matching, couple
+from .matching import best_match
 from .problem import Couplings, Problem, State
 from .steps import Step, Watch, unwatched
 
@@ -47,9 +48,8 @@ def jointly(
     models = range(1 if count <= 2 and not placed.mixes(0) else 0, count)
     history: list[Step] = []
     for number in range(1, sweeps + 1):
-        placed.refresh()
         changed = placed.sweep(models, rng, watch, f"sweep {number}")
-        history.append(Step(problem.objective(placed.couplings), changed))
+        history.append(Step(placed.objective(), changed))
         if not changed:
             break
     return placed.couplings, noted(history)
@@ -70,12 +70,11 @@ def merge_many(
         placed.place(model)
     history: list[Step] = []
     for number in range(1, sweeps + 1):
-        placed.refresh()
         changed = 0
         for model in rng.permutation(count).tolist():
             while moved := placed.sweep([model], rng, watch, f"round {number}, model {model + 1}"):
                 changed += moved
-        history.append(Step(problem.objective(placed.couplings), changed))
+        history.append(Step(placed.objective(), changed))
         if not changed:
             break
     return placed.couplings, noted(history)
@@ -105,23 +104,38 @@ class _Placed:
     def __init__(self, problem: Problem, start: Sequence[Couplings], *, signs: bool, weights: Sequence[float]) -> None:
         self.problem = problem
         self.couplings = [dict(each) for each in start]
-        self.matching = Matching(signs=signs)
+        self.signs = signs
         self.weights = weights
         self.counted: list[int] = []
         self.total: dict[str, Tensor] = {}
+        self.parts: dict[str, float] = {}  # of the objective
+        self.stale = set(problem.terms)  # tensors whose part, and maybe whose sum, is to be made anew
+        self.open = {(model, space) for model in range(len(start)) for space in problem.widths}  # to be coupled
 
     def place(self, model: int) -> None:
-        """Count a model into the sum."""
+        """Count a model into the sum, which the others are matched to."""
         self.counted.append(model)
-        for name in self.problem.terms:
-            own = self.weights[model] * self.problem.carried(model, name, self.couplings[model])
-            self.total[name] = own if name not in self.total else self.total[name].add_(own)
+        self._add(model, self.problem.terms)
+        others = set(range(len(self.couplings))) - {model}
+        self.open |= {(other, space) for other in others for space in self.problem.widths}
 
-    def refresh(self) -> None:
-        """Make the sum anew: small errors of its updates do not add up over sweeps."""
-        counted, self.counted, self.total = self.counted, [], {}
-        for model in counted:
-            self.place(model)
+    def objective(self) -> float:
+        """F. The sum is made anew where it was updated: small errors of updates do not add up over sweeps."""
+        for name in self.stale:
+            self.total.pop(name, None)
+            self.parts[name] = self.problem.term(name, self.couplings)
+        for model in self.counted:
+            self._add(model, self.stale)
+        self.stale = set()
+        return sum(self.parts[name] for name in self.problem.terms)
+
+    def _add(self, model: int, names: Iterable[str]) -> None:
+        for name in names:
+            own = self.problem.carried(model, name, self.couplings[model])
+            if name in self.total:
+                self.total[name].add_(own, alpha=self.weights[model])
+            else:
+                self.total[name] = self.weights[model] * own
 
     def mixes(self, model: int) -> bool:
         """Whether a coupling of a model is more than a permutation."""
@@ -140,40 +154,71 @@ class _Placed:
         """Couple one space of one model to the sum of the others; keep it if |W|^2 rises, W being the sum of all.
 
         With S the sum of the others, |W|^2 rises as `2 <S, T> + lambda <T, T>` does. The second term is constant
-        between permutations. Where units are mixed, W itself is a target as well: it is the gradient at the
-        present coupling.
+        between permutations.
         """
+        if (model, space) not in self.open:
+            return False
+        self.open.discard((model, space))
+        found = (self._permuted if self.couplings[model][space].hard else self._mixed)(space, model)
+        if found is None:
+            return False
+        self._replace(model, space, found)
+        stays = found.hard and not self.problem.is_quadratic(space)  # it is the best one: no need to look again
+        near = {(other, name) for other in range(len(self.couplings)) for name in self.problem.neighbours(space)}
+        self.open |= near - {(model, space)} if stays else near
+        return True
+
+    def _permuted(self, space: str, model: int) -> Coupling | None:
+        """A better permutation, if there is one."""
+        problem, present = self.problem, self.couplings[model]
+        if not set(self.counted) - {model}:
+            return None
+        touched = problem.terms_of(space)
+        rest: State = _Made(touched, lambda name: self._rest(name, model))
+        if problem.is_quadratic(space):
+            rest = dict(rest)  # needed again and again
+        found = best_match(problem, space, model, rest, couplings=present, signs=self.signs)
+        before = 2 * found.before + self.weights[model] * problem.square(model, touched)
+        gained = 2 * (found.after - found.before) > 1e-7 * abs(before)
+        return found.coupling if gained and not found.coupling.same_as(present[space]) else None
+
+    def _mixed(self, space: str, model: int) -> Coupling | None:
+        """A better coupling that mixes units. W itself is a target as well: the gradient at the present coupling."""
         problem, present = self.problem, self.couplings[model]
         touched = problem.terms_of(space)
         own = {name: problem.carried(model, name, present) for name in touched}
-        rest = {name: self._rest(name, model, own[name]) for name in touched}
+        rest = {name: self._rest(name, model) for name in touched}
         targets: list[State] = [rest] if set(self.counted) - {model} else []
-        if not present[space].hard:
-            targets.append({name: rest[name] + self.weights[model] * own[name] for name in touched})
+        targets.append({name: rest[name] + self.weights[model] * own[name] for name in touched})
+        before = self._value(model, rest, own)
         for target in targets:
-            found = couple(problem, space, model, target, couplings=present, matching=self.matching)
-            proposed = {**present, space: found}
-            if found.same_as(present[space]) or not self._gains(model, rest, own, proposed):
+            found = best_match(problem, space, model, target, couplings=present, signs=self.signs).coupling
+            if found.same_as(present[space]):
                 continue
-            self.couplings[model] = proposed
-            return True
-        return False
+            moved = {name: problem.carried(model, name, {**present, space: found}) for name in touched}
+            if self._value(model, rest, moved) > before + 1e-7 * abs(before):
+                return found
+        return None
 
-    def _rest(self, name: str, model: int, own: Tensor) -> Tensor:
+    def _rest(self, name: str, model: int) -> Tensor:
+        """The sum of the other models that are placed."""
+        if name in self.total and model not in self.counted:
+            return self.total[name]
+        own = self.problem.carried(model, name, self.couplings[model])
         if name not in self.total:
             return own.new_zeros(own.shape)
-        return self.total[name] - self.weights[model] * own if model in self.counted else self.total[name]
+        return torch.sub(self.total[name], own, alpha=self.weights[model])
 
-    def _gains(self, model: int, rest: State, own: State, proposed: Couplings) -> bool:
-        """Whether proposed couplings raise |W|^2; if so, the sum is updated."""
-        moved = {name: self.problem.carried(model, name, proposed) for name in own}
-        before, after = (self._value(model, rest, each) for each in (own, moved))
-        if after <= before + 1e-7 * abs(before):
-            return False
-        if model in self.counted:
-            for name, new in moved.items():
-                self.total[name] = rest[name] + self.weights[model] * new
-        return True
+    def _replace(self, model: int, space: str, found: Coupling) -> None:
+        """Take a coupling, and update the sum."""
+        present = self.couplings[model]
+        self.couplings[model] = {**present, space: found}
+        names = self.problem.terms_of(space)
+        self.stale.update(names)
+        for name in names if model in self.counted else ():
+            for couplings, sign in ((present, -1.0), (self.couplings[model], 1.0)):
+                own = self.problem.carried(model, name, couplings)
+                self.total[name].add_(own, alpha=sign * self.weights[model])
 
     def _value(self, model: int, rest: State, own: State) -> float:
         omega = self.problem.importance
@@ -182,3 +227,22 @@ class _Placed:
             omega.get(name, 1.0) * float(((2 * rest[name] + weight * own[name]) * own[name]).sum(dtype=torch.float64))
             for name in own
         )
+
+
+class _Made(Mapping[str, Tensor]):
+    """A state whose tensors are made when they are asked for, so that only one is there at a time."""
+
+    def __init__(self, names: Sequence[str], make: Callable[[str], Tensor]) -> None:
+        self.names, self.make = names, make
+
+    def __getitem__(self, name: str) -> Tensor:
+        return self.make(name)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.names
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names)
+
+    def __len__(self) -> int:
+        return len(self.names)

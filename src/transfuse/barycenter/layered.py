@@ -5,7 +5,7 @@ OT fusion, and the paper's Algorithms 1 (WB) and 2 (GWB). In between, the target
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from .coupling import Coupling
 from .matching import EXACT, Matching, couple
@@ -37,9 +37,12 @@ def layer_by_layer(
         space, pairs = next_space(problem, done, quadratic=quadratic)
         tensors = sorted({pair.target.tensor for pair in pairs} & set(problem.terms))
         target = {name: problem.carried(0, name, couplings[0]) if start is None else start[name] for name in tensors}
+        itself = start is None and matching.epsilon is None and all(each.hard for each in couplings[0].values())
         changed = 0
-        for _ in range(updates + 1 if tensors else 0):
-            couplings, changed = _coupled(problem, space, target, couplings, matching)
+        for number in range(updates + 1 if tensors else 0):
+            # Nothing agrees more with the first model than the first model as it is.
+            models = range(1 if itself and number == 0 else 0, len(couplings))
+            couplings, changed = _coupled(problem, space, target, couplings, matching, models)
             if not changed:
                 break
             target = problem.barycenter(couplings, tensors)
@@ -52,14 +55,16 @@ def layer_by_layer(
 
 
 def _coupled(
-    problem: Problem, space: str, target: State, couplings: Sequence[dict[str, Coupling]], matching: Matching
-) -> tuple[list[dict[str, Coupling]], int]:
-    """Every model coupled in one space to a target, and how many couplings are others than before."""
-    found = [
-        couple(problem, space, model, target, couplings=own, matching=matching) for model, own in enumerate(couplings)
-    ]
-    changed = sum(not new.same_as(old[space]) for new, old in zip(found, couplings, strict=True))
-    return [{**old, space: new} for old, new in zip(couplings, found, strict=True)], changed
+    problem: Problem, space: str, target: State, couplings: Sequence[dict[str, Coupling]], matching: Matching,
+    models: Iterable[int],
+) -> tuple[list[dict[str, Coupling]], int]:  # fmt: skip
+    """Some models coupled in one space to a target, and how many couplings are others than before."""
+    result, changed = list(couplings), 0
+    for model in models:
+        found = couple(problem, space, model, target, couplings=couplings[model], matching=matching)
+        changed += not found.same_as(couplings[model][space])
+        result[model] = {**couplings[model], space: found}
+    return result, changed
 
 
 def _note(space: str, couplings: Sequence[Coupling], changed: int, updates: int) -> str:

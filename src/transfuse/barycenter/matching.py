@@ -42,9 +42,9 @@ def couple(
     Exact where the agreement is linear; a monotone ascent where it is quadratic. With an epsilon, entropic: Sinkhorn at
     the scores, repeated at the scores of the coupling found where the agreement is quadratic (Peyre et al. 2016).
     """
-    allowed = matching.signs and problem.layout[space].signs
+    if matching.epsilon is None and matching.distance == "squared":
+        return best_match(problem, space, model, target, couplings=couplings, signs=matching.signs).coupling
     touched = [name for name in problem.terms_of(space) if name in target]
-    quadratic = problem.is_quadratic(space, touched)
 
     def scores(coupling: Coupling) -> tuple[Tensor, Tensor]:
         if matching.distance == "plain":
@@ -53,18 +53,45 @@ def couple(
         return problem.scores(space, model, target, {**couplings, space: coupling}, tensors=touched)
 
     if matching.epsilon is not None:
-        return _entropic(scores, couplings[space], matching.epsilon, repeats=20 if quadratic else 1)
-    if not quadratic:
-        odd, even = scores(couplings[space])
-        return Coupling.best(odd, even, signs=allowed)
-    best, _ = ascend(
-        couplings[space],
-        gradient=lambda soft: torch.stack(scores(Coupling(soft=soft))),
-        value=lambda soft: problem.agreement(model, target, {**couplings, space: Coupling(soft=soft)}, touched),
+        repeats = 20 if problem.is_quadratic(space, touched) else 1
+        return _entropic(scores, couplings[space], matching.epsilon, repeats=repeats)
+    odd, even = scores(couplings[space])
+    return Coupling.best(odd, even, signs=matching.signs and problem.layout[space].signs)
+
+
+@dataclass(frozen=True, eq=False)
+class Match:
+    """A coupling, and the agreement with the target before and after; nan where units were mixed before."""
+
+    coupling: Coupling
+    before: float = float("nan")
+    after: float = float("nan")
+
+
+def best_match(problem: Problem, space: str, model: int, target: State, *, couplings: Couplings, signs: bool) -> Match:
+    """The exact coupling where the agreement is linear; the end of a monotone ascent where it is quadratic."""
+    allowed = signs and problem.layout[space].signs
+    touched = [name for name in problem.terms_of(space) if name in target]
+    present = couplings[space]
+
+    def scores(coupling: Coupling) -> tuple[Tensor, Tensor]:
+        return problem.scores(space, model, target, {**couplings, space: coupling}, tensors=touched)
+
+    def value(coupling: Coupling) -> float:
+        return problem.agreement(model, target, {**couplings, space: coupling}, touched)
+
+    if not problem.is_quadratic(space, touched):
+        odd, even = scores(present)
+        found = Coupling.best(odd, even, signs=allowed)
+        return Match(found, present.agreement(odd, even), found.agreement(odd, even)) if present.hard else Match(found)
+    best, after = ascend(
+        present,
+        gradient=lambda coupling: torch.stack(scores(coupling)),
+        value=value,
         vertex=lambda at: Coupling.best(at[0], at[1], signs=allowed),
         matrix=lambda coupling: coupling.matrices,
     )
-    return best
+    return Match(best, value(present), after)
 
 
 def _distances(problem: Problem, space: str, model: int, target: State, couplings: Couplings) -> Tensor:

@@ -21,6 +21,7 @@ from functools import cached_property
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from ..layout import Block, Layout
@@ -79,14 +80,26 @@ class Problem:
         """The tensors that enter the objective: those that move and hold numbers."""
         return [name for name in self.blocks if self.states[0][name].is_floating_point()]
 
+    @cached_property
+    def _terms_by_space(self) -> dict[str, list[str]]:
+        found: dict[str, dict[str, None]] = {space.name: {} for space in self.layout.spaces}
+        for name in self.terms:
+            for pair in self.blocks[name]:
+                found[pair.target.space][name] = None
+        return {space: list(names) for space, names in found.items()}
+
     def terms_of(self, space: str) -> list[str]:
         """Those on which a space stands."""
-        return [name for name in self.terms if any(pair.target.space == space for pair in self.blocks[name])]
+        return self._terms_by_space[space]
+
+    def neighbours(self, space: str) -> set[str]:
+        """The spaces that stand on a tensor with it, itself among them: whose couplings its scores depend on."""
+        return {pair.target.space for name in self.terms_of(space) for pair in self.blocks[name]}
 
     def is_quadratic(self, space: str, tensors: Collection[str] | None = None) -> bool:
         """Whether the space stands on two axes of one tensor (of these)."""
         found = [pair.target.tensor for pair in self.blocks_of[space]]
-        return any(found.count(name) > 1 for name in (self.terms if tensors is None else tensors))
+        return any(found.count(name) > 1 for name in (self.terms_of(space) if tensors is None else tensors))
 
     def start(self, model: int) -> dict[str, Coupling]:
         """Units of a model stay where they are, are repeated, or merge, as the widths ask."""
@@ -95,20 +108,25 @@ class Problem:
         return {name: Coupling.start(width, own[name], like) for name, width in self.widths.items()}
 
     def carried(self, model: int, tensor: str, couplings: Couplings, *, but: Pair | None = None) -> Tensor:
-        """A tensor of a model, carried along all its axes (but one)."""
+        """A tensor of a model, carried along all its axes (but one). Where nothing moves it is the model's own."""
         result = self.states[model][tensor]
-        for axis in {pair.target.axis for pair in self.blocks.get(tensor, ())} - ({but.target.axis} if but else set()):
-            pairs = [pair for pair in self.blocks[tensor] if pair.target.axis == axis]
-            result = _carry(result, axis, pairs, model, couplings)
+        for axis in sorted({pair.target.axis for pair in self.blocks.get(tensor, ())}):
+            if but is None or axis != but.target.axis:
+                pairs = [pair for pair in self.blocks[tensor] if pair.target.axis == axis]
+                result = _carry(result, axis, pairs, model, couplings)
         return result
 
     def mean(self, tensor: str, couplings: Sequence[Couplings]) -> Tensor:
         """The weighted mean of a tensor over the carried models: the minimiser of F (the paper's update formula)."""
-        total = torch.zeros_like(first := self.carried(0, tensor, couplings[0]))
-        for model, weight in enumerate(self.weights):
-            if weight:
-                total += weight * (first if model == 0 else self.carried(model, tensor, couplings[model]))
+        first, *others = (model for model, weight in enumerate(self.weights) if weight)
+        total = self.weights[first] * self.carried(first, tensor, couplings[first])
+        for model in others:
+            total.add_(self.carried(model, tensor, couplings[model]), alpha=self.weights[model])
         return total
+
+    def fused(self, tensor: str, couplings: Sequence[Couplings]) -> Tensor:
+        """A tensor of the result: the mean, or the first model's where it holds no numbers to average."""
+        return self.mean(tensor, couplings) if _averages(self.states[0][tensor]) else self.states[0][tensor]
 
     def barycenter(self, couplings: Sequence[Couplings], tensors: Collection[str] | None = None) -> dict[str, Tensor]:
         """The means of some tensors (default: of all that hold numbers)."""
@@ -165,29 +183,34 @@ class Problem:
             name = pair.target.tensor
             if name not in (self.terms if tensors is None else tensors):
                 continue
-            own = units_of(self.carried(model, name, couplings, but=pair), pair.models[model])
-            other = units_of(target[name], pair.target)
+            own, other = self.carried(model, name, couplings, but=pair), target[name]
             scale = shape[1] / shape[0] if pair.target.side == "consumes" else 1.0
             for slots, total in ((pair.target.odd, odd), (~pair.target.odd, even)):
                 if slots.any():
-                    chosen = torch.from_numpy(np.flatnonzero(slots)).to(like.device)
-                    left, right = (x.index_select(1, chosen).flatten(1) for x in (other, own))
+                    left, right = units_of(other, pair.target, slots), units_of(own, pair.models[model], slots)
                     total.addmm_(left, right.T, alpha=self.importance.get(name, 1.0) * scale)
         return odd, even
 
     def agreement(self, model: int, target: State, couplings: Couplings, tensors: Collection[str]) -> float:
         """`sum_t omega_t <target_t, T(W_t)>` over some tensors."""
         return sum(
-            self.importance.get(name, 1.0)
-            * float((target[name] * self.carried(model, name, couplings)).sum(dtype=torch.float64))
+            self.importance.get(name, 1.0) * _inner(target[name], self.carried(model, name, couplings))
             for name in tensors
         )
+
+    def square(self, model: int, tensors: Collection[str]) -> float:
+        """`sum_t omega_t |W_t|^2` over some tensors of a model."""
+        return sum(self.importance.get(name, 1.0) * self._squares[model][name] for name in tensors)
+
+    @cached_property
+    def _squares(self) -> list[dict[str, float]]:
+        return [{name: _squared(state[name]) for name in self.terms} for state in self.states]
 
     def features(self, model: int, pairs: Sequence[Pair], couplings: Couplings) -> Tensor:
         """What some blocks hold of each unit of a model [units, values], their other axes in the common order."""
         return torch.cat([
             self.importance.get(pair.target.tensor, 1.0) ** 0.5
-            * units_of(self.carried(model, pair.target.tensor, couplings, but=pair), pair.models[model]).flatten(1)
+            * units_of(self.carried(model, pair.target.tensor, couplings, but=pair), pair.models[model])
             for pair in pairs
         ], 1)  # fmt: skip
 
@@ -195,7 +218,7 @@ class Problem:
         """The same of a state of the target."""
         return torch.cat([
             self.importance.get(pair.target.tensor, 1.0) ** 0.5
-            * units_of(target[pair.target.tensor], pair.target).flatten(1)
+            * units_of(target[pair.target.tensor], pair.target)
             for pair in pairs
         ], 1)  # fmt: skip
 
@@ -204,19 +227,55 @@ def _averages(tensor: Tensor) -> bool:
     return tensor.is_floating_point() or tensor.is_complex()
 
 
+def _rows(tensor: Tensor) -> Tensor:
+    return tensor.flatten(1) if tensor.dim() > 1 else tensor.reshape(1, -1)
+
+
 def _squared(tensor: Tensor) -> float:
-    return float(tensor.square().sum(dtype=torch.float64))
+    """|X|^2: row by row, and rows summed in float64; exact enough, and one pass."""
+    return float(torch.linalg.vector_norm(_rows(tensor), dim=1).double().square().sum())
 
 
-def units_of(tensor: Tensor, block: Block) -> Tensor:
-    """A tensor as [units, slots, rest] of a block."""
-    places = torch.from_numpy(block.positions).to(tensor.device)
-    picked = tensor.movedim(block.axis, 0)[places]
-    return picked.flatten(2) if picked.dim() > 2 else picked.unsqueeze(2)
+def _inner(one: Tensor, other: Tensor) -> float:
+    return float(torch.linalg.vecdot(_rows(one), _rows(other)).sum(dtype=torch.float64))
+
+
+def units_of(tensor: Tensor, block: Block, slots: NDArray[np.bool_] | None = None) -> Tensor:
+    """A tensor as [units, values] of some slots of a block (default: all); a view where nothing has to be copied."""
+    places = block.positions if slots is None or slots.all() else block.positions[:, slots]
+    if places.size != tensor.shape[block.axis] or (places.ravel() != np.arange(places.size)).any():
+        tensor = tensor.index_select(block.axis, torch.from_numpy(places.ravel()).to(tensor.device))
+    return tensor.movedim(block.axis, 0).reshape(len(places), -1)
 
 
 def _carry(tensor: Tensor, axis: int, pairs: Sequence[Pair], model: int, couplings: Couplings) -> Tensor:
     """A tensor with one axis carried by the couplings of the spaces on it."""
+    used = [couplings[pair.target.space] for pair in pairs]
+    if all(coupling.still for coupling in used):
+        return tensor
+    return (_move if all(coupling.hard for coupling in used) else _mix)(tensor, axis, pairs, model, couplings)
+
+
+def _move(tensor: Tensor, axis: int, pairs: Sequence[Pair], model: int, couplings: Couplings) -> Tensor:
+    """By permutations with signs: one index along the axis, and a factor where units are negated."""
+    index = torch.arange(tensor.shape[axis], device=tensor.device)
+    factor = None
+    for pair in pairs:
+        coupling = couplings[pair.target.space]
+        assert coupling.order is not None, "only permutations come here"
+        assert coupling.sign is not None, "a hard coupling has signs"
+        places, sources = (torch.from_numpy(b.positions).to(tensor.device) for b in (pair.target, pair.models[model]))
+        index[places] = sources[coupling.order]
+        if coupling.negates and pair.target.odd.any():
+            factor = tensor.new_ones(len(index)) if factor is None else factor
+            odd = torch.from_numpy(pair.target.odd).to(tensor.device)
+            factor[places[:, odd]] = coupling.sign[:, None].to(tensor.dtype)
+    moved = tensor.index_select(axis, index)
+    return moved if factor is None else moved.mul_(factor.view(-1, *[1] * (tensor.dim() - axis - 1)))
+
+
+def _mix(tensor: Tensor, axis: int, pairs: Sequence[Pair], model: int, couplings: Couplings) -> Tensor:
+    """By couplings of any kind, block by block."""
     front = tensor.movedim(axis, 0)
     moving = sum(pair.models[model].positions.size for pair in pairs)
     length = len(front) - moving + sum(pair.target.positions.size for pair in pairs)

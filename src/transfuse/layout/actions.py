@@ -6,7 +6,7 @@ tensors that nothing moves are passed on as they are.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,7 +16,9 @@ from torch import Tensor
 
 from ..errors import LayoutError
 from .recipe import Layout
-from .records import Block, Space
+from .records import Block, Side, Space
+
+SIDES: tuple[Side, ...] = ("produces", "consumes")
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,39 +84,65 @@ def balanced(state: Mapping[str, Tensor], layout: Layout, *, rounds: int = 20) -
     Only spaces with scales change, and the function of the network does not. Units that nothing produces or consumes
     keep their scale. Copies of a network that differ in scales alone become equal.
     """
+    factors = _balancing_factors(state, layout, rounds)
+    return permute(state, layout, {name: Action(np.arange(len(each)), each) for name, each in factors.items()})
+
+
+def _balancing_factors(state: Mapping[str, Tensor], layout: Layout, rounds: int) -> dict[str, NDArray[np.float64]]:
+    """The factors of all units that make their two norms equal, by rounds over all spaces with scales.
+
+    Squares of weights are summed over all axes without such units first: a round works on what is left.
+    """
     widths = layout.widths(state)
-    result = dict(state)
-    for _ in range(rounds):
-        actions = {
-            space.name: Action(np.arange(widths[space.name]), _balancing_factors(result, layout, space, widths))
-            for space in layout.spaces
-            if space.scales
-        }
-        result = permute(result, layout, actions)
-        if all(np.allclose(action.factor, 1.0, atol=1e-7) for action in actions.values() if action.factor is not None):
-            break
-    return result
-
-
-def _balancing_factors(
-    state: Mapping[str, Tensor], layout: Layout, space: Space, widths: Mapping[str, int]
-) -> NDArray[np.float64]:
-    """The factor of each unit that makes its two norms equal."""
-    norms = {"produces": np.zeros(widths[space.name]), "consumes": np.zeros(widths[space.name])}
+    factors = {space.name: np.ones(widths[space.name]) for space in layout.spaces if space.scales}
+    blocks: dict[str, list[Block]] = {}
     for block in layout.blocks(widths):
-        if block.space == space.name and block.odd.any():
-            units = (
-                state[block.tensor]
-                .detach()
-                .double()
-                .movedim(block.axis, 0)
-                .cpu()
-                .numpy()[block.positions[:, block.odd]]
-            )
-            norms[block.side] += (units.reshape(len(units), -1) ** 2).sum(1)
-    usable = (norms["produces"] > 0) & (norms["consumes"] > 0)
-    ratio = np.divide(norms["consumes"], norms["produces"], out=np.ones(widths[space.name]), where=usable)
+        if block.space in factors and block.odd.any():
+            blocks.setdefault(block.tensor, []).append(block)
+    squares = {name: _squares(state[name], {block.axis for block in own}) for name, own in blocks.items()}
+    for _ in range(rounds if factors else 0):
+        norms = {(name, side): np.zeros(len(each)) for name, each in factors.items() for side in SIDES}
+        for tensor, own in blocks.items():
+            for block, sums in zip(own, _scaled_sums(squares[tensor], own, factors), strict=True):
+                norms[block.space, block.side] += sums[block.positions[:, block.odd]].sum(1)
+        change = {name: _balance(norms[name, "produces"], norms[name, "consumes"]) for name in factors}
+        factors = {name: factors[name] * change[name] for name in factors}
+        if all(np.allclose(each, 1.0, atol=1e-7) for each in change.values()):
+            break
+    return factors
+
+
+def _balance(produced: NDArray[np.float64], consumed: NDArray[np.float64]) -> NDArray[np.float64]:
+    usable = (produced > 0) & (consumed > 0)
+    ratio: NDArray[np.float64] = np.divide(consumed, produced, out=np.ones(len(produced)), where=usable)
     return ratio**0.25
+
+
+def _squares(tensor: Tensor, axes: Collection[int]) -> Tensor:
+    """The squares of a tensor, summed over all axes but some (which stay, of length 1)."""
+    others = [axis for axis in range(tensor.dim()) if axis not in axes]
+    norms: Tensor = torch.linalg.vector_norm(tensor.detach(), dim=others, keepdim=True) if others else tensor.detach()
+    return norms.square()
+
+
+def _scaled_sums(
+    squares: Tensor, blocks: Sequence[Block], factors: Mapping[str, NDArray[np.float64]]
+) -> list[NDArray[np.float64]]:
+    """For each block, the sum of squares of the scaled tensor at each position of the block's axis."""
+    along: dict[int, Tensor] = {}
+    for block in blocks:
+        unit = factors[block.space] if block.side == "produces" else 1.0 / factors[block.space]
+        factor = along.setdefault(block.axis, squares.new_ones(squares.shape[block.axis], dtype=torch.float64))
+        places = torch.from_numpy(block.positions[:, block.odd]).to(squares.device)
+        factor[places] = torch.from_numpy(unit).to(squares.device)[:, None] ** 2
+    found = {}
+    for axis, own in along.items():
+        sums = squares
+        for other, factor in along.items():
+            if other != axis:
+                sums = torch.tensordot(sums, factor.to(sums.dtype), dims=([other], [0])).unsqueeze(other)
+        found[axis] = (sums.flatten().double() * own).cpu().numpy()
+    return [found[block.axis] for block in blocks]
 
 
 def _shuffled(width: int, rng: np.random.Generator) -> NDArray[np.int64]:
@@ -146,8 +174,10 @@ def _move(tensor: Tensor, block: Block, action: Action) -> Tensor:
     """Gather the block's positions in the new order, then multiply its odd slots."""
     index = np.arange(tensor.shape[block.axis])
     index[block.positions] = block.positions[np.asarray(action.order)]
-    moved = tensor.index_select(block.axis, torch.as_tensor(index, device=tensor.device))
-    if action.factor is None or not block.odd.any():
+    scales = action.factor is not None and block.odd.any()
+    stays = scales and np.array_equal(index, np.arange(len(index)))  # the product is a new tensor anyway
+    moved = tensor if stays else tensor.index_select(block.axis, torch.as_tensor(index, device=tensor.device))
+    if action.factor is None or not scales:
         return moved
     if not (tensor.is_floating_point() or tensor.is_complex()):
         raise LayoutError(

@@ -3,6 +3,9 @@
 A space that stands on two axes of one tensor (hidden-to-hidden weights, the paper's Section 3) makes the objective
 `f(T) = <L, T> + q(T, T)`. Frank and Wolfe: go towards the best vertex for the gradient, as far as an exact line search
 says, and end at a vertex. Assigning at the gradient alone may decrease f; the line search may not.
+
+The gradient is affine in T: between two vertices it lies between theirs. So values and gradients are only ever asked
+for at vertices, where a coupling is an index and not a matrix.
 """
 
 from __future__ import annotations
@@ -18,8 +21,8 @@ Vertex = TypeVar("Vertex")
 def ascend(
     start: Vertex,
     *,
-    gradient: Callable[[Tensor], Tensor],
-    value: Callable[[Tensor], float],
+    gradient: Callable[[Vertex], Tensor],
+    value: Callable[[Vertex], float],
     vertex: Callable[[Tensor], Vertex],
     matrix: Callable[[Vertex], Tensor],
     steps: int = 20,
@@ -28,29 +31,28 @@ def ascend(
 
     Args:
         start: A vertex (a permutation, maybe with signs).
-        gradient: The gradient of the objective at a matrix; both occurrences of the coupling count.
-        value: The objective at a matrix.
+        gradient: The gradient of the objective at a vertex; both occurrences of the coupling count.
+        value: The objective at a vertex.
         vertex: The best vertex for a linear objective with these coefficients.
         matrix: A vertex as a matrix.
         steps: Most steps inside, before the last one that ends at a vertex.
     """
-    best, best_value = start, value(matrix(start))
-    here, here_value = matrix(start), best_value
+    best, best_value = start, value(start)
+    here, here_value, slopes = matrix(start).clone(), best_value, gradient(start)
     for _ in range(steps):
-        slope_matrix = gradient(here)
-        towards = vertex(slope_matrix)
-        there = matrix(towards)
-        there_value = value(there)
+        towards = vertex(slopes)
+        there_value = value(towards)
         if there_value > best_value:
             best, best_value = towards, there_value
-        direction = there - here
-        slope = float((slope_matrix * direction).sum())
-        curvature = there_value - here_value - slope  # f is quadratic: f(here + g d) = f + g slope + g^2 curvature
-        length = 1.0 if curvature >= 0 else min(1.0, -slope / (2 * curvature))
+        direction = matrix(towards) - here
+        slope = float((slopes * direction).sum())
         if slope <= 1e-12 * max(1.0, abs(here_value)):
             break
-        here = here + length * direction
+        curvature = there_value - here_value - slope  # f is quadratic: f(here + g d) = f + g slope + g^2 curvature
+        length = 1.0 if curvature >= 0 else min(1.0, -slope / (2 * curvature))
+        here.add_(direction, alpha=length)
         here_value += length * slope + length**2 * curvature
+        slopes.lerp_(gradient(towards), length)
     last = vertex(here)
-    last_value = value(matrix(last))
+    last_value = value(last)
     return (last, last_value) if last_value > best_value else (best, best_value)
