@@ -162,12 +162,12 @@ def test_shards(here, capsys):
 
 @pytest.mark.parametrize("more", [(), ("--terms", "both"), ("--recalibrate", "refit"), ("--method", "activation")])
 def test_unlabeled_data(here, capsys, more):
-    told = works(capsys, "fuse", *AB, "-o", "ab.pt", *MODEL, "--data", "in/unlabeled.npz", *more)
+    told = works(capsys, "fuse", *AB, "-o", "ab.pt", *MODEL, "--data", "in/unlabeled.npz", "--no-synthetic", *more)
     inputs = torch.from_numpy(np.load("in/unlabeled.npz")["inputs"])
     wanted = dict(
         zip([word.strip("-").replace("recalibrate", "finish") for word in more[::2]], more[1::2], strict=True)
     )
-    expected = transfuse.fuse([mlp(0), mlp(1)], EXAMPLE, data=inputs, **wanted)
+    expected = transfuse.fuse([mlp(0), mlp(1)], EXAMPLE, data=inputs, synthetic=False, **wanted)
     for name, tensor in expected.model.state_dict().items():
         torch.testing.assert_close(open_checkpoint("ab.pt").tensors[name], tensor)
     assert ("corrected by" in told["status"]) == (expected.recalibration.method != "none")

@@ -162,7 +162,7 @@ def _fused_modules(options: Namespace, job: Job, target: Any, chosen: Mapping[st
     """Fuse modules: what activations, corrections and reports need."""
     fusion = api.fuse(
         job.modules(), job.inputs, layout=job.layout, method=options.method, weights=options.weights,
-        target=target or None, data=specs.batches(options) if options.data else None, terms=options.terms,
+        target=target or None, data=specs.data(options)[0] if options.data else None, terms=options.terms,
         finish=options.recalibrate, synthetic=not options.no_synthetic, seed=options.seed,
         progress=not options.quiet, **chosen,
     )  # fmt: skip

@@ -260,12 +260,6 @@ def data(options: Namespace) -> tuple[Tensor, Tensor | None]:
     return inputs, labels
 
 
-def batches(options: Namespace) -> list[Tensor]:
-    """Unlabeled batches."""
-    inputs, _ = data(options)
-    return list(inputs.split(options.batch_size))
-
-
 def evaluation(options: Namespace) -> Callable[[nn.Module], Any]:
     """What measures a model: a function of the user's, or loss and error on labeled data."""
     if options.evaluate:

@@ -18,8 +18,9 @@ def grouped(similarity: NDArray[np.float64], count: int, *, passes: int = 200) -
 
     Example:
         >>> points = np.array([0.0, 5.0, 0.1, 5.1])
-        >>> grouped(-((points[:, None] - points) ** 2), 2)
-        array([0, 1, 0, 1])
+        >>> group = grouped(-((points[:, None] - points) ** 2), 2)
+        >>> bool(group[0] == group[2] != group[1] == group[3])
+        True
     """
     size = len(similarity)
     groups = np.arange(size) * count // size
