@@ -224,3 +224,14 @@ def test_what_cannot_be_is_refused(options, text):
     with pytest.raises(InputError) as error:
         transfuse.fuse([network(0), network(1)], X[:3], layout=LAYOUT, **options)
     assert text in str(error.value)
+
+
+def test_noise_can_be_passed_as_data():
+    torch.manual_seed(0)
+    one, other = (nn.Sequential(nn.Linear(5, 9), nn.Tanh(), nn.Linear(9, 3)) for _ in range(2))
+    inputs = transfuse.synthetic_inputs([one, other], torch.randn(2, 5), samples=100, seed=3)
+    fusion = transfuse.fuse([one, other], torch.randn(2, 5), data=inputs, terms="both", finish="none")
+    again = transfuse.fuse([one, other], torch.randn(2, 5), data=inputs, terms="both", finish="none")
+    plain = transfuse.fuse([one, other], torch.randn(2, 5), finish="none")
+    assert all(torch.equal(a, b) for a, b in zip(fusion.model.parameters(), again.model.parameters(), strict=True))
+    assert fusion.history[-1].objective != plain.history[-1].objective  # activations count

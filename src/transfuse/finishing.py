@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import torch
 from torch import nn
@@ -48,6 +48,24 @@ def seen_activations(
         raise InputError(f"terms is {terms!r}, but there is no data to see activations on; pass data=")
     with _evaluated(models):
         return Activations(activation_terms(models, layout, batches), weights=terms == "both")
+
+
+def synthetic_inputs(models: Sequence[nn.Module], example_inputs: Any, *, samples: int = 500, seed: int = 0) -> Batches:
+    """Inputs made of noise, like the example, for networks of one architecture: to be passed as `data`.
+
+    Args:
+        models: The networks; the covariance of the noise comes from their first weights.
+        example_inputs: A tensor, a tuple of positional arguments, or a dict of keyword arguments.
+        samples: How many.
+        seed: For the noise.
+
+    Example:
+        >>> net = nn.Sequential(nn.Linear(3, 4), nn.ReLU())
+        >>> synthetic_inputs([net], torch.randn(2, 3)).count
+        5
+    """
+    with _evaluated(models):
+        return noise(models, Arguments.of(example_inputs), samples=samples, seed=seed)
 
 
 @dataclass(frozen=True, eq=False)
