@@ -99,7 +99,10 @@ def _working(weights: Sequence[float]) -> Sequence[float]:
 
 
 class _Placed:
-    """Models in the order of the target: their couplings, and the weighted sum of those that are placed by now."""
+    """Models in the order of the target: their couplings, and the weighted sum of those that are placed by now.
+
+    Of two models no sum is kept: the rest is the other one.
+    """
 
     def __init__(self, problem: Problem, start: Sequence[Couplings], *, signs: bool, weights: Sequence[float]) -> None:
         self.problem = problem
@@ -107,6 +110,7 @@ class _Placed:
         self.signs = signs
         self.weights = weights
         self.counted: list[int] = []
+        self.sums = len(start) > 2
         self.total: dict[str, Tensor] = {}
         self.parts: dict[str, float] = {}  # of the objective
         self.stale = set(problem.terms)  # tensors whose part, and maybe whose sum, is to be made anew
@@ -130,7 +134,7 @@ class _Placed:
         return sum(self.parts[name] for name in self.problem.terms)
 
     def _add(self, model: int, names: Iterable[str]) -> None:
-        for name in names:
+        for name in names if self.sums else ():
             own = self.problem.carried(model, name, self.couplings[model])
             if name in self.total:
                 self.total[name].add_(own, alpha=self.weights[model])
@@ -202,6 +206,8 @@ class _Placed:
 
     def _rest(self, name: str, model: int) -> Tensor:
         """The sum of the other models that are placed."""
+        if not self.sums and (others := [other for other in self.counted if other != model]):
+            return self.weights[others[0]] * self.problem.carried(others[0], name, self.couplings[others[0]])
         if name in self.total and model not in self.counted:
             return self.total[name]
         own = self.problem.carried(model, name, self.couplings[model])
@@ -215,7 +221,7 @@ class _Placed:
         self.couplings[model] = {**present, space: found}
         names = self.problem.terms_of(space)
         self.stale.update(names)
-        for name in names if model in self.counted else ():
+        for name in names if self.sums and model in self.counted else ():
             for couplings, sign in ((present, -1.0), (self.couplings[model], 1.0)):
                 own = self.problem.carried(model, name, couplings)
                 self.total[name].add_(own, alpha=sign * self.weights[model])

@@ -38,14 +38,15 @@ def layer_by_layer(
         tensors = sorted({pair.target.tensor for pair in pairs} & set(problem.terms))
         target = {name: problem.carried(0, name, couplings[0]) if start is None else start[name] for name in tensors}
         itself = start is None and matching.epsilon is None and all(each.hard for each in couplings[0].values())
-        changed = 0
-        for number in range(updates + 1 if tensors else 0):
-            # Nothing agrees more with the first model than the first model as it is.
-            models = range(1 if itself and number == 0 else 0, len(couplings))
-            couplings, changed = _coupled(problem, space, target, couplings, matching, models)
+        models = range(1 if itself else 0, len(couplings)) if tensors else ()  # the first agrees most with itself
+        couplings, changed = _coupled(problem, space, target, couplings, matching, models)
+        if itself and len(couplings) == 2 and updates and not problem.is_quadratic(space, tensors):
+            changed = 0  # what agrees best with the first model also does with the mean of both: updates change nothing
+        for _ in range(updates if changed else 0):
+            target = problem.barycenter(couplings, tensors)
+            couplings, changed = _coupled(problem, space, target, couplings, matching, range(len(couplings)))
             if not changed:
                 break
-            target = problem.barycenter(couplings, tensors)
         done.add(space)
         note = _note(space, [own[space] for own in couplings], changed if updates else 0, updates)
         parts.update((name, problem.term(name, couplings)) for name in problem.terms_of(space))

@@ -138,11 +138,20 @@ class Problem:
         return sum(self.term(name, couplings) for name in self.terms)
 
     def term(self, tensor: str, couplings: Sequence[Couplings]) -> float:
-        """The part of one tensor in F."""
-        mean, total = self.mean(tensor, couplings), 0.0
+        """The part of one tensor in F. The mean grows with each model (West 1979): every one is carried once."""
+        mean: Tensor | None = None
+        seen = total = 0.0
         for model, weight in enumerate(self.weights):
+            if not weight:
+                continue
             moved = self.carried(model, tensor, couplings[model])
-            total += weight * _squared(moved - mean)
+            seen += weight
+            if mean is None:
+                mean = moved
+            else:
+                apart = moved - mean
+                total += weight * (seen - weight) / seen * _squared(apart)
+                mean = torch.add(mean, apart, alpha=weight / seen)
             if not all(couplings[model][pair.target.space].hard for pair in self.blocks[tensor]):
                 total += weight * (self._squared_norm(model, tensor) - _squared(moved))
         return self.importance.get(tensor, 1.0) * total
