@@ -61,11 +61,23 @@ class Examples:
         scaled = (chosen.float() / 255 - mean) / deviation
         return scaled if chosen.dim() == 4 else scaled.reshape(chosen.shape)
 
+    def unpadded(self, rows: Tensor | slice) -> Tensor:
+        """As `read`, without the first words where all these texts have padding.
+
+        The state of a recurrent network without biases stays zero there, and texts are read faster.
+        """
+        if self.vectors is None:
+            return self.read(rows)
+        chosen = self.inputs[rows]
+        used = (chosen != text.PADDING).any(0).nonzero()
+        first = int(used[0]) if len(used) else chosen.shape[1] - 1
+        return self.vectors[chosen[:, first:].long()]
+
     def batches(self, size: int = 500) -> Iterator[tuple[Tensor, Tensor]]:
         """Pairs of inputs and labels, in order."""
         for start in range(0, len(self), size):
             rows = slice(start, start + size)
-            yield self.read(rows), self.labels[rows]
+            yield self.unpadded(rows), self.labels[rows]
 
 
 @dataclass(frozen=True, eq=False)

@@ -34,6 +34,14 @@ TEXT = {
     ("agnews", "lstm"): (10, 1e-3, 128, 160),
     ("dbpedia", "lstm"): (5, 1e-3, 256, 100),
 }
+CPU_EPOCHS = {
+    ("sst2", "rnn"): 6,
+    ("agnews", "rnn"): 3,
+    ("dbpedia", "rnn"): 12,
+    ("sst2", "lstm"): 2,
+    ("agnews", "lstm"): 2,
+    ("dbpedia", "lstm"): 3,
+}
 VECTORS = {"rnn": 100, "lstm": 50}
 SKILLS = {"a": Skill(4, True, 0.1), "b": Skill(4, False, 0.9)}
 
@@ -100,8 +108,16 @@ def _cpu(name: str, setting: Setting) -> Setting:
     kind, data = setting.network.name, setting.data
     if data.name == "cifar10":
         width = {} if kind == "resnet20" else {"width": 16}
+        epochs = 5 if "resnet18" in kind else 8
         training = replace(
-            setting.training, rate=0.05, epochs=12, schedule="cycle", milestones=(), factor=1.0, clip=2.0, keep="last"
+            setting.training,
+            rate=0.05,
+            epochs=epochs,
+            schedule="cycle",
+            milestones=(),
+            factor=1.0,
+            clip=2.0,
+            keep="last",
         )
         network = Build(kind, {**setting.network.sizes, **width})
         return replace(setting, network=network, training=training, networks=6)
@@ -121,9 +137,10 @@ def _cpu(name: str, setting: Setting) -> Setting:
 def _cpu_text(setting: Setting) -> Setting:
     """Vectors of 50 dimensions are projected: a smaller part of the official ones can be had than of 100."""
     kind, data = setting.network.name, setting.data
-    epochs = {"sst2": 4, "agnews": 4, "dbpedia": 5}[data.name]
+    epochs = CPU_EPOCHS[data.name, kind]
     data = replace(data, length=min(data.length or 0, 60), projected_from=100 if kind == "lstm" else None)
-    training = replace(setting.training, epochs=epochs, rate=1e-3 if kind == "lstm" else 5e-4, batch=128, clip=1.0)
+    rate = 2e-3 if kind == "lstm" else 1e-3
+    training = replace(setting.training, epochs=epochs, rate=rate, batch=128, schedule="cycle", clip=1.0)
     return replace(setting, data=data, training=training, networks=6)
 
 

@@ -102,7 +102,8 @@ class Course:
     def __init__(self, setting: Setting, seed: int, device: str) -> None:
         with torch.random.fork_rng():
             torch.manual_seed(seed)
-            self.model = build(setting.network).to(device)
+            # Convolutions on two cores are up to 1.6 times as fast with the channels last; others do not mind.
+            self.model = build(setting.network).to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.training, self.device = setting.training, device
         self.optimiser = _optimiser(self.model, setting.training)
         self.random = torch.Generator().manual_seed(seed)
@@ -126,7 +127,7 @@ class Course:
         self.seconds += time.perf_counter() - started
 
     def _step(self, examples: Examples, rows: Tensor) -> None:
-        inputs = examples.read(rows)
+        inputs = examples.unpadded(rows)
         if self.training.augment:
             inputs = augmented(inputs, self.random)
         self.optimiser.zero_grad()

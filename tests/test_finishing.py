@@ -8,8 +8,10 @@ from torch import nn
 
 import transfuse
 from transfuse.errors import InputError
+from transfuse.finishing import Parents
+from transfuse.recalibration import Start, best_of
 from zoo import call, named
-from zoo_problems import another, layout_of, moved_twin, outputs
+from zoo_problems import another, layout_of, moved_twin, outputs, sample
 
 X = torch.randn(120, 4, generator=torch.Generator().manual_seed(0))
 
@@ -127,12 +129,6 @@ def test_half_precision_is_fused_and_not_corrected(kind):
     assert "float32 and float64 only" in fusion.recalibration.note
 
 
-def test_merged_units_are_not_corrected_and_that_is_said():
-    fusion = transfuse.fuse([network(0), network(1, width=9)], X[:3])
-    assert fusion.recalibration.method == "none"
-    assert "units were merged" in fusion.recalibration.note
-
-
 def test_a_wider_target_is_corrected():
     models = [network(0), network(1)]
     fusion = transfuse.fuse(models, X[:3], layout=LAYOUT, target={"0.out": 12}, data=X)
@@ -235,3 +231,43 @@ def test_noise_can_be_passed_as_data():
     plain = transfuse.fuse([one, other], torch.randn(2, 5), finish="none")
     assert all(torch.equal(a, b) for a, b in zip(fusion.model.parameters(), again.model.parameters(), strict=True))
     assert fusion.history[-1].objective != plain.history[-1].objective  # activations count
+
+
+CARRIED = ["mlp_tanh", "lenet", "concatenated_hidden", "rnn_tanh", "lstm_bidirectional", "gru"]
+
+
+@pytest.mark.parametrize("name", CARRIED)
+def test_carried_pre_activations_are_those_of_the_aligned_networks(name):
+    model, layout, inputs = sample(name)
+    models = [model.eval(), another(name, 2).eval()]
+    fusion = transfuse.fuse(models, inputs, layout=layout, finish="none")
+    parents = Parents(models, fusion.aligned, fusion.states.weights, layout, fusion.couplings, balance=True)
+    drawn = transfuse.synthetic_inputs(models, inputs, samples=50)
+    one = best_of(["refit"], Start(fusion.model, fusion.aligned, [0.5, 0.5], drawn), forced=True)[0]
+    carry = parents.carry(fusion.model)
+    other = best_of(["refit"], Start(fusion.model, parents.scaled(), [0.5, 0.5], drawn, carry=carry), forced=True)[0]
+    torch.testing.assert_close(outputs(one, inputs), outputs(other, inputs), rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("given", [{}, {"data": X}])
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_narrower_network_comes_nearer_to_the_mean_of_the_models(count, given):
+    models = [network(seed, width=16) for seed in range(count)]
+    plain, corrected = (
+        transfuse.fuse(models, X[:3], layout=LAYOUT, target=network(9, width=8), **given, **finish)
+        for finish in ({"finish": "none"}, {})
+    )
+    assert corrected.recalibration.method == "refit"
+    assert distance(corrected.model, models) < 0.5 * distance(plain.model, models)
+    torch.testing.assert_close(corrected.states.state, plain.model.state_dict())
+
+
+def test_what_cannot_be_corrected_where_units_are_merged_is_told():
+    def normed(seed, width):
+        torch.manual_seed(seed)
+        return nn.Sequential(nn.Linear(4, width), nn.BatchNorm1d(width), nn.Tanh(), nn.Linear(width, 3)).eval()
+
+    for model, target, finish in ((normed(0, 16), normed(1, 8), "auto"), (network(0, 16), network(1, 8), "repair")):
+        fusion = transfuse.fuse([model], X[:3], target=target, data=X, finish=finish)
+        assert fusion.recalibration.method == "none"
+        assert "units were merged" in fusion.recalibration.note

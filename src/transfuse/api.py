@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from .activations import Batches, Forward
 from .barycenter import Problem, Step
 from .errors import InputError, listing
-from .finishing import Activations, Finish, TermsName, finished, seen_activations
+from .finishing import Activations, Finish, Parents, TermsName, finished, seen_activations
 from .layout import Layout, balanced
 from .layout import Run as UnitRun
 from .methods import METHODS, Method, Run
@@ -206,7 +206,8 @@ def fuse(  # noqa: PLR0913
     if isinstance(target, Mapping) and example_inputs is not None:
         _check_rebuilt(fused, example_inputs)
     aligned = tuple(with_state(into, state) for state in states.aligned)
-    corrected, done = finished(finish_by, fused, aligned, states.weights, models)
+    parents = Parents(models, aligned, states.weights, layout, states.couplings, row.balance)
+    corrected, done = finished(finish_by, fused, parents)
     return Fusion(corrected, aligned, states, tuple(models), done)
 
 

@@ -5,20 +5,22 @@ In: modules, batches or example inputs. Out: terms of the objective; a corrected
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
+import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from .activations import Batches, Terms, activation_terms, watch
 from .activations import synthetic as noise
 from .errors import InputError
-from .layout import Layout
+from .layout import Block, Layout, balanced
 from .progress import Progress, watching
-from .recalibration import CORRECTIONS, NONE, Recalibration, Start, best_of, candidates, numbers_in
+from .rebuilding import with_state
+from .recalibration import CORRECTIONS, NONE, Recalibration, Start, best_of, candidates, norms_of, numbers_in
 from .tracing.recording import Arguments, undisturbed
 
 TermsName = Literal["weights", "activations", "both"]
@@ -94,33 +96,92 @@ class Finish:
             raise InputError(f"finish is {self.method!r}, but there are no inputs; pass data= or example_inputs")
 
 
-def finished(
-    finish: Finish,
-    fused: nn.Module,
-    aligned: Sequence[nn.Module],
-    weights: Sequence[float],
-    models: Sequence[nn.Module],
-) -> tuple[nn.Module, Recalibration]:
-    """The fused network, corrected, and what was done to it.
+@dataclass(frozen=True, eq=False)
+class Parents:
+    """The networks that were fused.
 
     Args:
-        finish: How.
-        fused: The network.
-        aligned: Its parents in the common order.
+        models: As they were given.
+        aligned: In the common order.
         weights: Their proportions.
-        models: Its parents as they were given.
+        layout: Which axes move together.
+        couplings: For each model {space: matrix [target units, model units]}.
+        balance: Whether the models were brought to a canonical scale before they were coupled.
     """
+
+    models: Sequence[nn.Module]
+    aligned: Sequence[nn.Module]
+    weights: Sequence[float]
+    layout: Layout
+    couplings: Sequence[Mapping[str, Tensor]]
+    balance: bool
+
+    def keep_their_functions(self, batches: Batches) -> bool:
+        """Whether the aligned networks compute what the models do: not so where units were merged."""
+        batch = next(iter(batches))
+        with _evaluated([*self.models, *self.aligned]):
+            for model, twin in zip(self.models, self.aligned, strict=True):
+                one, other = (numbers_in(batch.run(each)) for each in (model, twin))
+                if one.shape != other.shape or float((one - other).abs().max()) > 1e-2 * float(one.abs().max()):
+                    return False
+        return True
+
+    def scaled(self) -> list[nn.Module]:
+        """The models, in the scale in which they were coupled."""
+        if not self.balance:
+            return list(self.models)
+        return [with_state(model, balanced(model.state_dict(), self.layout)) for model in self.models]
+
+    def carry(self, fused: nn.Module) -> list[dict[str, Tensor]]:
+        """For each model and weight, a matrix that carries what comes out there to the units of the fused network.
+
+        Where units are merged, the mean of what they give.
+        """
+        target = self.layout.blocks(self.layout.widths(fused.state_dict()))
+        found = []
+        for model, couplings in zip(self.models, self.couplings, strict=True):
+            state = model.state_dict()
+            own = self.layout.blocks(self.layout.widths(state))
+            pairs: dict[str, list[tuple[Block, Block]]] = {name: [] for name in state}
+            for there, here in zip(target, own, strict=True):
+                if there.axis == 0 and there.side == "produces":
+                    pairs[there.tensor].append((there, here))
+            sizes = {name: len(tensor) for name, tensor in fused.state_dict().items() if tensor.dim() > 1}
+            found.append({
+                name: _carrying(size, len(state[name]), pairs[name], couplings) for name, size in sizes.items()
+            })  # fmt: skip
+        return found
+
+
+def _carrying(rows: int, columns: int, pairs: Sequence[tuple[Block, Block]], couplings: Mapping[str, Tensor]) -> Tensor:
+    """A matrix [target rows, model rows] along the first axis of a weight; what does not move stays in its order."""
+    matrix = torch.zeros(rows, columns)
+    still = [
+        np.setdiff1d(np.arange(size), [place for pair in pairs for place in pair[side].positions.ravel()])
+        for side, size in enumerate((rows, columns))
+    ]
+    matrix[tuple(map(torch.from_numpy, still))] = 1.0
+    for there, here in pairs:
+        coupling = couplings[there.space].float().cpu()
+        for slot, odd in enumerate(there.odd):
+            places = np.ix_(there.positions[:, slot], here.positions[:, slot])
+            matrix[tuple(map(torch.from_numpy, places))] = coupling if odd else coupling.abs()
+    return matrix
+
+
+def finished(finish: Finish, fused: nn.Module, parents: Parents) -> tuple[nn.Module, Recalibration]:
+    """The fused network, corrected, and what was done to it."""
     if finish.method == NONE or (finish.data is None and finish.example is None):
         return fused, Recalibration(NONE)
-    if obstacle := _obstacle(fused, len(models)):
-        return fused, Recalibration(NONE, note=obstacle)
-    drawn, why_not = _noise(finish, aligned)
+    if any(tensor.dtype in (torch.float16, torch.bfloat16) for tensor in fused.parameters()):
+        return fused, Recalibration(NONE, note="corrections are made in float32 and float64 only")
+    drawn, why_not = _noise(finish, parents.aligned)
     if finish.data is not None:
-        return _corrected(finish, Start(fused, aligned, weights, finish.data, noise=drawn), models)
+        return _corrected(finish, fused, parents, finish.data, drawn)
     if drawn is None:
         return fused, Recalibration(NONE, note=why_not)
     try:
-        result, done = _corrected(finish, Start(fused, aligned, weights, drawn), models)
+        result, done = _corrected(finish, fused, parents, drawn)
     except Exception as error:  # the fusion itself stands, whatever noise does to a network
         return fused, Recalibration(NONE, note=f"no correction by noise: {error}")
     return result, replace(done, note="; ".join(filter(None, ["judged by inputs made of noise", done.note])))
@@ -140,24 +201,25 @@ def _noise(finish: Finish, aligned: Sequence[nn.Module]) -> tuple[Batches | None
     return drawn, ""
 
 
-def _obstacle(fused: nn.Module, models: int) -> str:
-    """Why a network cannot be corrected; nothing if it can."""
-    if models == 1:
-        return "one model has no mean to come nearer to"
-    if any(tensor.dtype in (torch.float16, torch.bfloat16) for tensor in fused.parameters()):
-        return "corrections are made in float32 and float64 only"
-    return ""
-
-
-def _corrected(finish: Finish, start: Start, models: Sequence[nn.Module]) -> tuple[nn.Module, Recalibration]:
+def _corrected(
+    finish: Finish, fused: nn.Module, parents: Parents, batches: Batches, noise: Batches | None = None
+) -> tuple[nn.Module, Recalibration]:
     """The network with the correction that was asked for, or the best."""
-    with _evaluated([*models, *start.parents]):
-        same = _same_function(models, start.parents, start.batches)
-    if not same:
-        note = "units were merged, so the aligned networks do not compute what the models do"
-        return start.model, Recalibration(NONE, note=note)
     forced = finish.method in CORRECTIONS
-    rows = [finish.method] if forced else candidates(start.model, data=finish.data is not None)
+    if parents.keep_their_functions(batches):
+        if len(parents.models) == 1:
+            return fused, Recalibration(NONE, note="one model has no mean to come nearer to")
+        rows = [finish.method] if forced else candidates(fused, data=finish.data is not None)
+        start = Start(fused, parents.aligned, parents.weights, batches, noise=noise)
+    elif norms_of(fused) or finish.method not in ("auto", "refit"):
+        note = (
+            "units were merged, and the aligned networks do not compute what the models do; only a refit of a network"
+        )
+        note += " without batch norms is possible then"
+        return fused, Recalibration(NONE, note=note)
+    else:
+        rows = ["refit"]
+        start = Start(fused, parents.scaled(), parents.weights, batches, noise=noise, carry=parents.carry(fused))
     with watching(finish.progress, "finish") as watcher:
         return best_of(rows, start, watcher, forced=forced)
 
@@ -174,13 +236,3 @@ def _evaluated(models: Sequence[nn.Module]) -> Iterator[None]:
 def _convolves(model: nn.Module, batches: Batches) -> bool:
     """Whether a network has convolutions."""
     return any(seen.kernel for seen in watch(model, next(iter(batches)).run))
-
-
-def _same_function(models: Sequence[nn.Module], aligned: Sequence[nn.Module], batches: Batches) -> bool:
-    """Whether the aligned networks compute what the models do: not so where units were merged."""
-    batch = next(iter(batches))
-    for model, twin in zip(models, aligned, strict=True):
-        one, other = (numbers_in(batch.run(each)) for each in (model, twin))
-        if one.shape != other.shape or float((one - other).abs().max()) > 1e-2 * float(one.abs().max()):
-            return False
-    return True

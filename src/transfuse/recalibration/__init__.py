@@ -1,5 +1,6 @@
 """Corrections of fused networks by inputs without labels: batch-norm statistics, repair, refit."""
 
+from .batch_norm import norms_of
 from .recalibrate import NONE, Recalibration, Start, best_of, candidates, recalibrate
 from .table import CORRECTIONS, Correction
 from .task import numbers_in
@@ -12,6 +13,7 @@ __all__ = [
     "Start",
     "best_of",
     "candidates",
+    "norms_of",
     "numbers_in",
     "recalibrate",
 ]

@@ -17,7 +17,7 @@ from ..tracing.recording import undisturbed
 from .affine import has_constant
 from .batch_norm import norms_of
 from .table import CORRECTIONS
-from .task import Task, tensors_of
+from .task import Carry, Task, tensors_of
 
 NONE = "none"
 NOISE = 0.1  # what a sample of noise counts beside one of data
@@ -95,6 +95,7 @@ class Start:
         biases: Layers without a bias may get one.
         noise: Inputs for a refit beside the others: a few samples say little of most weights, and noise keeps these
             from harm.
+        carry: Carries what comes out at the sites of the parents to the order of the network; see `Task`.
     """
 
     model: nn.Module
@@ -103,6 +104,7 @@ class Start:
     batches: Batches
     biases: bool = False
     noise: Batches | None = None
+    carry: Carry = ()
 
     def batches_for(self, row: str) -> Batches:
         """The inputs that a correction goes by."""
@@ -127,7 +129,7 @@ def best_of(
             stack.enter_context(undisturbed(parent))
         own = copy.deepcopy(start.model)
         stack.enter_context(undisturbed(own))
-        task = Task(own, start.parents, start.weights, start.batches)
+        task = Task(own, start.parents, start.weights, start.batches, carry=start.carry)
         if start.biases:
             _add_biases(task)
         tried = {} if forced else {NONE: own}

@@ -15,6 +15,7 @@ from ..errors import InputError
 from ..tracing.recording import tensors_in
 
 MEMORY = 2**30  # bytes that may be kept to save time
+Carry = Sequence[Mapping[str, Tensor]]
 Means = Mapping[str, Sequence[Tensor]]  # by site: the mean of the parents' pre-activations at each application
 
 
@@ -37,6 +38,8 @@ class Task:
         weights: Their proportions.
         batches: Inputs.
         step: Called with the number of sites that are done and of all, for progress.
+        carry: For each parent and site, a matrix [network's rows, parent's rows] that carries what comes out there;
+            none where parents have the order and the widths of the network.
     """
 
     network: nn.Module
@@ -44,6 +47,7 @@ class Task:
     weights: Sequence[float]
     batches: Batches
     step: Callable[[int, int], None] = lambda done, total: None
+    carry: Carry = ()
 
     def sites(self) -> dict[str, int]:
         """Names of the weights in the order in which the network applies them, and how often it does.
@@ -75,8 +79,21 @@ class Task:
     def _means(self, batch: Batch, only: str | None = None, calls: int | None = None) -> Means:
         means: dict[str, list[Tensor]] = {}
         for seen in together([watch(parent, batch.run, only=only, calls=calls) for parent in self.parents]):
-            means.setdefault(seen[0].name, []).append(self.mean([each.pre_activations for each in seen]))
+            values = [self._carried(number, each) for number, each in enumerate(seen)]
+            means.setdefault(seen[0].name, []).append(self.mean(values))
         return means
+
+    def _carried(self, parent: int, seen: Seen) -> Tensor:
+        """Pre-activations of a parent, in the order of the network."""
+        values = seen.pre_activations
+        if not self.carry:
+            return values
+        channels = -1 - len(seen.kernel)
+        matrix = self.carry[parent][seen.name].to(values)
+        if seen.recurrence and seen.recurrence.kind == "gru":  # both halves of the candidate, one after the other
+            ours, theirs = (size // 3 for size in matrix.shape)
+            matrix = torch.block_diag(matrix, matrix[2 * ours :, 2 * theirs :])
+        return (values.movedim(channels, -1) @ matrix.T).movedim(-1, channels)
 
     def samples(
         self, name: str, calls: int, remembered: Sequence[tuple[Batch, Means]] | None = None
