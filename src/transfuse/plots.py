@@ -129,7 +129,8 @@ def plane(
     norm = BoundaryNorm(edges, 256)
     filled = axes.contourf(plane.x, plane.y, shown, edges, cmap="viridis", norm=norm, extend="neither")
     axes.contour(plane.x, plane.y, shown, edges[1:-1], colors="white", linewidths=0.3, alpha=0.6)
-    bar = _of(axes).colorbar(filled, ax=axes, ticks=edges, pad=0.02, aspect=24)
+    beside = axes.inset_axes((1.03, 0, 0.035, 1))  # as high as the map, whatever its aspect
+    bar = _of(axes).colorbar(filled, cax=beside, ticks=edges)
     bar.ax.set_yticklabels([_short(edge) for edge in edges])
     bar.outline.set_linewidth(0)
     axes.set_title(title or metric or plane.metrics[0])
@@ -285,7 +286,7 @@ def _marks(axes: Axes, plane: Plane) -> None:
     middle = (plane.x[0] + plane.x[-1]) / 2
     for number, mark in enumerate(plane.marks):
         axes.plot(mark.x, mark.y, MARKERS[number % len(MARKERS)], color="white", markeredgecolor="black", markersize=5)
-        off = f" (off by {_short(mark.distance)})" if mark.distance > 0.01 * np.ptp(plane.x) else ""
+        off = f" ({_short(mark.distance)} off the plane)" if mark.distance > 0.01 * np.ptp(plane.x) else ""
         left = mark.x > middle
         axes.annotate(
             mark.name + off, (mark.x, mark.y), xytext=(-5 if left else 5, 4), textcoords="offset points",

@@ -11,6 +11,7 @@ from ..api import Fusion
 from ..files import write_whole
 from ..landscape import evaluator
 from ..report import Report, Request, gather, page, svg
+from ..report.surface import plane_map
 from .data import digits
 from .networks import TITLES
 
@@ -57,8 +58,18 @@ def overview(reports: Mapping[str, Report], rows: Sequence[Sequence[str]]) -> st
 pixels, fused by their weights, and tested on 599 others. Averaging weights as they are fails, for unit 7 of one network
 has nothing to do with unit 7 of the other. Matched first, the average works.</p>
 <section>
-<h2>Test accuracy, %</h2>
+<h2>Results</h2>
 {_table(rows)}
+<p class="note">Every row but the first and the last is one network of the size of its parents. Nothing was trained
+again. Between networks of equal widths OT fusion and WB find the same, and GWB differs where there are recurrent
+weights only. Run all parents and average their outputs: that is the ensemble, at twice the cost.</p>
+<h2>How to read the pictures</h2>
+<p>The curves: the test error of every network on the straight line between the two. As trained, the line crosses a
+wall, whose height is the barrier. With the units of model 2 brought to the order of model 1 (<em>aligned</em>; it
+computes what it did before), the wall is gone or low.</p>
+<p>The map: the test error on the plane through model 1, model 2 and aligned model 2, dark where it is low. Both axes
+are distances in the space of parameters. Point at it, or touch it, for values. A fused network whose weights were
+corrected after averaging does not lie on the plane: it is drawn at its foot, with its distance.</p>
 </section>
 {sections}<p class="note">Digits: E. Alpaydin and C. Kaynak, UCI Machine Learning Repository, CC BY 4.0.</p>
 </main>
@@ -74,13 +85,13 @@ def _table(rows: Sequence[Sequence[str]]) -> str:
     head, *body = rows
     top = f'<th scope="col">{escape(head[0])}</th>'
     top += "".join(f'<th scope="col" class="n">{escape(cell)}</th>' for cell in head[1:])
-    lines = "\n".join(
-        f'<tr><th scope="row">{escape(name)}</th>'
-        + "".join(f'<td class="n">{escape(cell)}</td>' for cell in cells)
-        + "</tr>"
-        for name, *cells in body
-    )
-    return f'<div class="wide"><table>\n<thead><tr>{top}</tr></thead>\n<tbody>\n{lines}\n</tbody></table></div>'
+    lines = []
+    for name, *cells in body:
+        kind = ' class="result"' if name.startswith("auto") else ""
+        numbers = "".join(f'<td class="n">{escape(cell)}</td>' for cell in cells)
+        lines.append(f'<tr{kind}><th scope="row">{escape(name)}</th>{numbers}</tr>')
+    listed = "\n".join(lines)
+    return f'<div class="wide"><table>\n<thead><tr>{top}</tr></thead>\n<tbody>\n{listed}\n</tbody></table></div>'
 
 
 def _section(kind: str, report: Report) -> str:
@@ -91,12 +102,12 @@ def _section(kind: str, report: Report) -> str:
     }
     ticks = {0.0: "model 1", 0.5: "midpoint", 1.0: "model 2"}
     surface = "" if report.plane is None else (
-        f"<figure><h3>error on the plane, %</h3>{svg.plane_map(report.plane, 'error')}"
+        f"<figure><h3>test error on the plane, %</h3>{plane_map(report.plane, 'error')}"
         '<output aria-live="polite"></output></figure>'
     )  # fmt: skip
     return (
         f"<section>\n<h2>{escape(TITLES[kind])}</h2>\n"
-        f'<div class="pair"><figure><h3>error between the networks, %</h3>'
+        f'<div class="pair"><figure><h3>test error between the two, %</h3>'
         f"{svg.curves(series, ticks=ticks, label='error')}</figure>{surface}</div>\n"
         f'<p><a href="{kind}.html">Everything about this fusion</a>: couplings, layout, how to do it again.</p>\n'
         "</section>\n"

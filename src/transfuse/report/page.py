@@ -10,10 +10,10 @@ from collections.abc import Iterable, Iterator
 from html import escape
 from importlib.resources import files
 
-from ..landscape import Plane
 from ..layout import Layout
 from . import svg
 from .contents import Report
+from .surface import plane_map
 from .svg import number
 
 LISTED = 12  # names of tensors for one reason; the rest is counted
@@ -23,7 +23,7 @@ def page(report: Report) -> str:
     """The whole document."""
     style, script = (files(__package__).joinpath(name).read_text("utf-8") for name in ("page.css", "page.js"))
     sections = (
-        _results(report), _barriers(report), _plane(report.plane), _fused(report), _couplings(report),
+        _results(report), _barriers(report), _plane(report), _fused(report), _couplings(report),
         _similarity(report), _objective(report), _made(report),
     )  # fmt: skip
     title = escape(report.title)
@@ -95,8 +95,9 @@ def _barriers(report: Report) -> str:
         chart = svg.curves(series, ticks={0.0: "model 1", 0.5: "midpoint", 1.0: "model 2"}, label=metric)
         figures.append(f"<figure><h3>{escape(_unit(metric))}</h3>{chart}</figure>")
     text = (
-        "<p>Along the straight line between two networks. The barrier is the largest value above the line between the "
-        "ends.</p>"
+        "<p>Every network on the straight line from model 1 to model 2, evaluated. The barrier is how far the values "
+        "rise above the line between the two ends, at most. <em>Aligned</em>: with the units of model 2 brought to the "
+        "order of model 1, which changes nothing of what it computes.</p>"
     )
     heights = [
         (name, *(number(value) for metric in metrics for value in (each.midpoint(metric), each.height(metric))))
@@ -110,11 +111,12 @@ def _unit(metric: str) -> str:
     return f"{metric}, %" if metric == "error" else metric
 
 
-def _plane(plane: Plane | None) -> str:
+def _plane(report: Report) -> str:
+    plane = report.plane
     if plane is None:
         return ""
     figures = [
-        f"<figure><h3>{escape(_unit(metric))}</h3>{svg.plane_map(plane, metric)}"
+        f"<figure><h3>{escape(_unit(metric))}</h3>{plane_map(plane, metric)}"
         f'<output aria-live="polite"></output></figure>'
         for metric in plane.metrics
     ]
@@ -125,16 +127,22 @@ def _plane(plane: Plane | None) -> str:
         for mark in plane.marks
     ]  # fmt: skip
     text = (
-        "<p>All affine combinations of three networks. Axes are distances in the space of parameters; each cell is one "
-        f"evaluated network ({len(plane.y)} × {len(plane.x)}); colours grow with the logarithm of the height above the "
-        "lowest. Point at a cell, or touch it, for its values.</p>"
+        "<p>All affine combinations of model 1, model 2 and aligned model 2. Both axes are distances in the space of "
+        f"parameters. {len(plane.y)} × {len(plane.x)} networks were evaluated, colours in between are interpolated; "
+        "they grow with the logarithm of the height above the lowest value. Point at the map, or touch it, for the "
+        "values of the nearest network.</p>"
     )
-    return _section("Plane", text, f'<div class="pair">{"".join(figures)}</div>', _table(head, rows))
+    return _section("Plane", text, f'<div class="pair">{"".join(figures)}</div>', _table(head, rows), _notes(report))
+
+
+def _notes(report: Report) -> str:
+    """What could not be shown, or not as one might expect."""
+    return "".join(f'<p class="note">{escape(note)}</p>' for note in report.notes)
 
 
 def _fused(report: Report) -> str:
     facts = "".join(f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in report.facts.items())
-    notes = "".join(f'<p class="note">{escape(note)}</p>' for note in report.notes)
+    notes = "" if report.plane else _notes(report)  # beside the plane if there is one: most are about it
     varied = any(len(set(units)) > 1 for units in report.widths.values())
     spaces = _table(
         ["space", "units", *(["units of the models"] if varied else []), "beyond permutation"],
@@ -187,9 +195,14 @@ def _coupling_pictures(report: Report) -> Iterator[str]:
         negated = f", {each.negated} negated" if each.negated else ""
         yield (
             f"<div>{svg.coupling(each.image)}<h3>model {each.model}: {escape(each.space)}</h3>"
-            f'<p class="soft">{each.shape[0]} × {each.shape[1]}; {number(each.entries)} entries per unit{negated}</p>'
+            f'<p class="soft">{each.shape[0]} × {each.shape[1]}; {_entries(each.entries)} per unit{negated}</p>'
             "</div>"
         )
+
+
+def _entries(count: float) -> str:
+    told = number(count)
+    return f"{told} {'entry' if told == '1' else 'entries'}"
 
 
 def _similarity(report: Report) -> str:

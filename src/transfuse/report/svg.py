@@ -1,4 +1,4 @@
-"""Charts as SVG text: curves, a map of a plane, a coupling.
+"""Charts as SVG text: curves, a coupling; and what `surface` shares with them: numbers, colours, the frame.
 
 In: numbers. Out: markup whose colours come from the page's style sheet, so that one picture serves light, dark and
 print; values stand in titles, which a pointer shows without script.
@@ -7,19 +7,15 @@ print; values stand in titles, which a pointer shows without script.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..landscape import Plane
-from ..plots import contour_levels
-
 Array = NDArray[np.float64]
 Point = tuple[float, float]
 Series = Mapping[str, tuple[Sequence[float], Sequence[float]]]
-Place = Callable[[float, float], Point]
 
 WIDTH = 380.0  # about a telephone's: letters keep their size there, and grow on wider screens
 # Viridis, which the colour-blind read as well, and which grows evenly in grey.
@@ -56,7 +52,7 @@ def curves(series: Series, *, ticks: Mapping[float, str], label: str, zero: bool
         points = [(place(x, y), x, y) for x, y in zip(*each, strict=True) if math.isfinite(y)]
         parts.append(_line(index, name, points, label))
         parts.append(_legend(index, name, left, bottom + 34 + 16 * index))
-    return _drawing("".join(parts), bottom + 26 + 16 * len(series), f"{label} along {', '.join(series)}")
+    return drawing("".join(parts), bottom + 26 + 16 * len(series), f"{label} along {', '.join(series)}")
 
 
 def nice_ticks(low: float, high: float) -> list[float]:
@@ -72,24 +68,6 @@ def nice_ticks(low: float, high: float) -> list[float]:
     step *= next(factor for factor in (0.2, 0.5, 1.0, 2.0) if (high - low) / (step * factor) <= 5)
     first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
     return [float(f"{index * step:.12g}") for index in range(first, last + 1)]
-
-
-def plane_map(plane: Plane, metric: str) -> str:
-    """Cells coloured by value, contours between them, marks, and a bar of colours."""
-    values = plane.of(metric)
-    levels = contour_levels(values, 11)
-    scale = WIDTH / float(np.ptp(plane.x))
-    high = float(np.ptp(plane.y)) * scale
-
-    def place(x: float, y: float) -> Point:
-        return float(x - plane.x[0]) * scale, high - float(y - plane.y[0]) * scale
-
-    parts = [_cells(plane, metric, levels, place), _contours(plane, values, levels, place)]
-    for index, mark in enumerate(plane.marks):
-        off = f" (off by {number(mark.distance)})" if mark.distance > 0.01 * np.ptp(plane.x) else ""
-        parts.append(_mark(index, mark.name + off, place(mark.x, mark.y)))
-    parts.append(_bar(levels, high + 8))
-    return _drawing("".join(parts), high + 38, f"{metric} on the plane", "plane")
 
 
 def coupling(image: Array) -> str:
@@ -121,92 +99,6 @@ def colour(share: float) -> str:
     return "#" + "".join(f"{part:02x}" for part in mixed)
 
 
-def height_share(value: float, levels: Sequence[float]) -> float:
-    """Where a value stands among levels, from 0 to 1: linear between two of them."""
-    return float(np.interp(value, levels, np.linspace(0, 1, len(levels))))
-
-
-def _cells(plane: Plane, metric: str, levels: Sequence[float], place: Place) -> str:
-    x, y = _edges(plane.x), _edges(plane.y)
-    found = []
-    for row, line in enumerate(plane.values[metric]):
-        for column, value in enumerate(line):
-            left, lower = place(x[column], y[row])
-            right, upper = place(x[column + 1], y[row + 1])
-            told = "; ".join(f"{name} {number(plane.values[name][row, column])}" for name in plane.metrics)
-            fill = colour(height_share(value, levels)) if math.isfinite(value) else "none"
-            where = f"at ({number(plane.x[column])}, {number(plane.y[row])})"
-            found.append(
-                f"{_box(left, upper, right - left, lower - upper, fill)}<title>{escape(told)} {where}</title></rect>"
-            )
-    return f'<g class="cells">{"".join(found)}</g>'
-
-
-def _box(x: float, y: float, width: float, height: float, fill: str) -> str:
-    """The opening of a rectangle, a little larger than it should be: neighbours leave no seam."""
-    return f'<rect x="{x:.1f}" y="{y:.1f}" width="{width + 0.3:.1f}" height="{height + 0.3:.1f}" fill="{fill}">'
-
-
-def _edges(places: Array) -> Array:
-    """Borders of cells: midway between places, and at the first and last."""
-    return np.concatenate([places[:1], (places[1:] + places[:-1]) / 2, places[-1:]])
-
-
-def _contours(plane: Plane, values: Array, levels: Sequence[float], place: Place) -> str:
-    def on_page(x: float, y: float) -> Point:
-        columns, rows = np.arange(len(plane.x)), np.arange(len(plane.y))
-        return place(float(np.interp(x, columns, plane.x)), float(np.interp(y, rows, plane.y)))
-
-    lines = [line for level in levels[1:-1] for line in segments(values, level)]
-    path = "".join("M{:.1f} {:.1f}L{:.1f} {:.1f}".format(*on_page(*start), *on_page(*end)) for start, end in lines)
-    return f'<path class="contour" d="{path}"/>'
-
-
-def segments(values: Array, level: float) -> list[tuple[Point, Point]]:
-    """Where a surface crosses a level, as segments in units of cells (marching squares, linear on each side).
-
-    Example:
-        >>> segments(np.array([[0.0, 1.0], [0.0, 1.0]]), 0.25)
-        [((0.25, 0.0), (0.25, 1.0))]
-    """
-    found: list[tuple[Point, Point]] = []
-    for row in range(values.shape[0] - 1):
-        for column in range(values.shape[1] - 1):
-            corners = [(column, row), (column + 1, row), (column + 1, row + 1), (column, row + 1)]
-            crossings = []
-            for (x, y), (u, v) in zip(corners, corners[1:] + corners[:1], strict=True):
-                here, there = values[y, x], values[v, u]
-                if math.isfinite(here) and math.isfinite(there) and (here < level) != (there < level):
-                    share = (level - here) / (there - here)
-                    crossings.append((float(x + share * (u - x)), float(y + share * (v - y))))
-            found += list(zip(crossings[::2], crossings[1::2], strict=False))
-    return found
-
-
-def _mark(index: int, name: str, at: Point) -> str:
-    left = at[0] > WIDTH / 2
-    across = at[0] - 8 if left else at[0] + 8
-    return (
-        f'<circle class="mark" cx="{at[0]:.1f}" cy="{at[1]:.1f}" r="4.5"><title>{escape(name)}</title></circle>'
-        f'<text class="mark" x="{across:.1f}" y="{at[1] + (-6 if index % 2 else 12):.1f}" '
-        f'text-anchor="{"end" if left else "start"}">{escape(name)}</text>'
-    )
-
-
-def _bar(levels: Sequence[float], top: float) -> str:
-    step = WIDTH / (len(levels) - 1)
-    boxes = []
-    for index in range(len(levels) - 1):
-        fill = colour((index + 0.5) / (len(levels) - 1))
-        boxes.append(f"{_box(index * step, top, step, 9, fill)}</rect>")
-    for index in range(0, len(levels), 2):
-        anchor = "start" if index == 0 else "end" if index == len(levels) - 1 else "middle"
-        boxes.append(
-            f'<text x="{index * step:.1f}" y="{top + 22:.1f}" text-anchor="{anchor}">{number(levels[index])}</text>'
-        )
-    return "".join(boxes)
-
-
 def _rule(start: Point, end: Point, text: str) -> str:
     return (
         f'<path class="rule" d="M{start[0]:.1f} {start[1]:.1f}L{end[0]:.1f} {end[1]:.1f}"/>'
@@ -232,6 +124,7 @@ def _legend(index: int, name: str, x: float, y: float) -> str:
     )
 
 
-def _drawing(content: str, height: float, label: str, kind: str = "chart") -> str:
+def drawing(content: str, height: float, label: str, kind: str = "chart") -> str:
+    """A picture of the common width."""
     size = f'viewBox="0 0 {WIDTH:.0f} {height:.0f}"'
     return f'<svg class="{kind}" {size} role="img" aria-label="{escape(label)}">{content}</svg>'
