@@ -28,6 +28,8 @@ def parser() -> argparse.ArgumentParser:
     run.add_argument("--device", default="cpu", help="where networks are trained")
     run.add_argument("--workers", type=int, default=0, metavar="N", help="processes that measure landscapes")
     run.add_argument("--fresh", action="store_true", help="measure again what is measured")
+    get = commands.add_parser("fetch", help="get the official files of data sets")
+    get.add_argument("names", nargs="*", metavar="NAME", help="data sets; default: all")
     tables = commands.add_parser("tables", help="write RESULTS.md from the lines")
     tables.add_argument("--out", type=Path, default=HERE.parent / "RESULTS.md", metavar="FILE")
     figures = commands.add_parser("figures", help="draw SVG from the lines")
@@ -41,7 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """0 if all went well, 1 if some jobs failed, 2 if it cannot be done so."""
     options = parser().parse_args(arguments)
     try:
-        return {"list": _list, "run": _run, "tables": _tables, "figures": _figures}[options.command](options)
+        return COMMANDS[options.command](options)
     except FusionError as error:
         print(f"experiments: {error}", file=sys.stderr)
         return 2
@@ -73,6 +75,16 @@ def _run(options: argparse.Namespace) -> int:
     return 1 if failed else 0
 
 
+def _fetch(options: argparse.Namespace) -> int:
+    from .fetching import KNOWN, fetch
+    from .sources import data_folder
+
+    for name in options.names or [name for name in KNOWN if name != "cifar10-python"]:
+        for path in fetch(name, data_folder()):
+            print(path, flush=True)
+    return 0
+
+
 def _tables(options: argparse.Namespace) -> int:
     from .keeping import write_text
     from .tables import all_lines, page
@@ -90,6 +102,8 @@ def _figures(options: argparse.Namespace) -> int:
         print(path)
     return 0
 
+
+COMMANDS = {"list": _list, "run": _run, "fetch": _fetch, "tables": _tables, "figures": _figures}
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -10,38 +10,38 @@ import fcntl
 import json
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import torch
 
 
-def save(path: Path, content: Any) -> None:
-    """Keep tensors, and what else `torch.load` takes with `weights_only`."""
+@contextmanager
+def whole(path: Path) -> Iterator[IO[bytes]]:
+    """A file to write to; it takes its place when it is whole, and leaves nothing if it is not."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         with temporary.open("wb") as file:
-            torch.save(content, file)
+            yield file
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def save(path: Path, content: Any) -> None:
+    """Keep tensors, and what else `torch.load` takes with `weights_only`."""
+    with whole(path) as file:
+        torch.save(content, file)
 
 
 def write_text(path: Path, content: str) -> None:
     """Keep a text."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        with temporary.open("w", encoding="utf-8") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    with whole(path) as file:
+        file.write(content.encode())
 
 
 def append(path: Path, line: dict[str, Any]) -> None:

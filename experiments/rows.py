@@ -16,7 +16,7 @@ def _fuse(title: str, *grid: str, unlabeled: int = 0, without: tuple[str, ...] =
     return Row(title, "fuse", options, grid, unlabeled, without)
 
 
-UNLABELED = (10, 50, 100, 500, 1000)
+UNLABELED = (10, 50, 100, 500, 2000)
 CORRECTED = ("vanilla", "wb", "auto", "activation")
 FINISHES = ("none", *CORRECTIONS)
 PLAIN = "couplings only"

@@ -25,7 +25,7 @@ class Source:
     Args:
         folder: Below `TRANSFUSE_DATA`.
         files: Names, with the official MD5 where it is known for certain.
-        address: Where they are published.
+        address: Where they are published: an archive, or `{}` in place of each file.
         strict: A file with another checksum is refused; otherwise it is used, and results tell.
         rows: Official numbers of training and test examples.
     """
@@ -35,6 +35,13 @@ class Source:
     address: str
     strict: bool = True
     rows: Mapping[str, int] = field(default_factory=dict)
+
+    def downloads(self, files: Sequence[str]) -> dict[str, list[str]]:
+        """What to get for some files: by address the files that come from there."""
+        found: dict[str, list[str]] = {}
+        for file in files:
+            found.setdefault(self.address.format(file), []).append(file)
+        return found
 
 
 CIFAR = ("data_batch_1", "data_batch_2", "data_batch_3", "data_batch_4", "data_batch_5", "test_batch")
@@ -47,7 +54,7 @@ SOURCES = {
             "t10k-images-idx3-ubyte.gz": "9fb629c4189551a2d022fa330f9573f3",
             "t10k-labels-idx1-ubyte.gz": "ec29112dd5afa0611ce80d1b7f02629c",
         },
-        "https://ossci-datasets.s3.amazonaws.com/mnist/ (each file)",
+        "https://ossci-datasets.s3.amazonaws.com/mnist/{}",
     ),
     "cifar10": Source(
         "cifar-10-batches-bin",
@@ -82,20 +89,24 @@ SOURCES = {
     "agnews": Source(
         "ag_news_csv",
         {"train.csv": "b1a00f826fdfbd249f79597b59e1dc12", "test.csv": "d52ea96a97a2d943681189a97654912d"},
-        "https://github.com/mhjabreel/CharCnn_Keras (data/ag_news_csv)",
+        "https://raw.githubusercontent.com/mhjabreel/CharCnn_Keras/master/data/ag_news_csv/{}",
         strict=False,
         rows={"train": 120000, "test": 7600},
     ),
     "dbpedia": Source(
         "dbpedia_csv",
         {"train.csv": None, "test.csv": None},
-        "the DBpedia ontology data set of Zhang, Zhao and LeCun (2015), dbpedia_csv.tar.gz",
+        # Zhang, Zhao and LeCun (2015) keep it in a drive that no program can read; this is the copy of fast.ai.
+        "https://s3.amazonaws.com/fast-ai-nlp/dbpedia_csv.tgz",
         strict=False,
         rows={"train": 560000, "test": 70000},
     ),
 }
-GLOVE_FOLDER = "glove"
-GLOVE_ADDRESS = "https://nlp.stanford.edu/data/glove.6B.zip"
+GLOVE = Source(
+    "glove",
+    {"glove.6B.100d.txt": None, "glove.6B.50d.txt": None},
+    "https://nlp.stanford.edu/data/glove.6B.zip",
+)
 
 
 def data_folder() -> Path:
@@ -119,7 +130,7 @@ def official(name: str, folder: Path) -> tuple[Path, list[str]]:
     if other and source.strict:
         raise InputError(
             f"{place}: {', '.join(other)} cut short or changed (MD5 differs from the official one); "
-            f"get the official files from {source.address}"
+            f"get the official files from {source.address.format('')}"
         )
     return place, [f"{source.folder}/{file} is not the official file (MD5 differs)" for file in other]
 
@@ -135,16 +146,17 @@ def cifar(folder: Path) -> tuple[str, Path]:
 def glove_file(folder: Path, dimensions: int) -> tuple[Path, list[str]]:
     """The file of GloVe vectors, and a note if it holds a part of the words only."""
     names = [f"glove.6B.{dimensions}d.txt", f"glove.6B.{dimensions}d.subset.txt"]
-    place = folder / GLOVE_FOLDER
+    place = folder / GLOVE.folder
     for name in names:
         if (place / name).is_file():
             return place / name, [f"GloVe vectors from {name}, a part of the words"] if "subset" in name else []
-    raise InputError(missing_text(place, names[:1], GLOVE_ADDRESS))
+    raise InputError(missing_text(place, names[:1], GLOVE.address))
 
 
 def missing_text(place: Path, files: Sequence[str], address: str) -> str:
     """Which files to put where."""
     return (
-        f"{place} lacks {', '.join(files)}\nPut the official files there; they are published at {address}\n"
+        f"{place} lacks {', '.join(files)}\nPut the official files there; they are published at {address.format('')}\n"
+        f"With a network, `python -m experiments fetch` gets them\n"
         f"Another folder: set {VARIABLE} (now {os.environ.get(VARIABLE) or 'not set: data'})"
     )

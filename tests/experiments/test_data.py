@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import torch
 from experiments.data import Batched, load
-from experiments.records import Data, Skill
+from experiments.networks import build
+from experiments.records import Build, Data, Skill
 
 from experiments import sources
 from transfuse import InputError
@@ -97,11 +98,22 @@ def test_texts_become_vectors_and_notes_say_what_is_not_official(folder):
     task = load(Data("agnews", "words", validation=2, length=5, vectors=2))
     assert (len(task.train), len(task.validation), len(task.test)) == (4, 2, 6)
     (inputs, labels), *_ = Batched(task.test, 3)
-    assert inputs[0].tolist() == [[0, 0], [1, 0], [1, 1], [0, 1], pytest.approx([2 / 3, 2 / 3])]
+    words = [[1, 0], [1, 1], [0, 1], pytest.approx([2 / 3, 2 / 3])]
+    assert inputs[0].tolist() == words  # what is padding in all of them is left out
+    assert task.test.read(slice(3))[0].tolist() == [[0, 0], *words]
     assert labels.tolist() == [0, 1, 2]
     notes = "\n".join(task.notes)
     for text in ("test.csv is not the official file", "6 of the official 120000 train", "75.0 % of the words"):
         assert text in notes
+
+
+@pytest.mark.parametrize("name", ["rnn", "lstm"])
+def test_networks_without_biases_do_not_notice_that_padding_is_left_out(folder, name):
+    text_files(folder)
+    task = load(Data("agnews", "words", validation=2, length=9, vectors=2))
+    network = build(Build(name, {"hidden": 4, "inputs": 2, "classes": 4}))
+    torch.testing.assert_close(network(task.test.unpadded(slice(3))), network(task.test.read(slice(3))))
+    assert task.test.unpadded(slice(3)).shape[1] == 4
 
 
 def test_a_text_without_vectors_is_refused(folder):
