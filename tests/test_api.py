@@ -25,6 +25,18 @@ def test_align_gives_the_same_function_closer_to_the_reference():
     assert distance(balanced, twin) < distance(balanced, other)
 
 
+@pytest.mark.parametrize("name", ["lenet", "lstm"])
+def test_midway_to_the_aligned_network_is_the_fused_one_whatever_scales_the_reference_has(name):
+    model, layout, inputs = sample(name)
+    reference, other = moved_twin(model, layout, 4), another(name, 3)
+    twin = transfuse.align(other, to=reference, layout=layout)
+    own, moved = reference.state_dict(), twin.state_dict()
+    middle = {key: (own[key] + moved[key]) / 2 if own[key].is_floating_point() else own[key] for key in own}
+    fused = transfuse.fuse([reference, other], layout=layout, finish="none").model
+    reference.load_state_dict(middle)
+    assert_same_function(fused, reference, inputs)
+
+
 def test_inputs_are_not_modified():
     model, layout, _ = sample("lstm")
     other = moved_twin(model, layout, 1)

@@ -7,6 +7,7 @@ import errno
 import json
 import os
 import random
+import resource
 import signal
 import subprocess
 import sys
@@ -23,6 +24,7 @@ from torch import nn
 import transfuse
 from transfuse.checkpoints import open_checkpoint
 from transfuse.cli import main, parser
+from transfuse.networks import NETWORKS
 
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(transfuse.__file__).parents[1])}
 NETS = """
@@ -31,6 +33,9 @@ from torch import nn
 
 def mlp(width=8, bias=True):
     return nn.Sequential(nn.Flatten(), nn.Linear(12, width, bias=bias), nn.Tanh(), nn.Linear(width, 3))
+
+def normed():
+    return nn.Sequential(nn.Flatten(), nn.Linear(12, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 3))
 
 def not_a_module():
     return 3
@@ -188,6 +193,7 @@ def test_a_dry_run_writes_nothing(here, capsys):
     assert told["output_bytes"] == open_checkpoint("in/a.safetensors").bytes
     assert told["widths"] == {"1.out": 8}
     assert told["seconds"] < 5
+    assert told["memory_bytes"] >= 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2
     assert written(here) == []
 
 
@@ -208,8 +214,10 @@ def test_align_keeps_the_function(here, capsys):
     x, twin = torch.randn(4, 3, 4), mlp(2)
     twin.load_state_dict(dict(open_checkpoint("b.safetensors").tensors))
     torch.testing.assert_close(twin(x), mlp(1)(x))
-    a, b = mlp(0).state_dict()["1.weight"], mlp(1).state_dict()["1.weight"]
-    assert float((twin[1].weight - a).norm()) < float((b - a).norm())
+    expected = transfuse.align(mlp(1), to=mlp(0), example_inputs=EXAMPLE)
+    for one, two in zip(twin.parameters(), expected.parameters(), strict=True):
+        torch.testing.assert_close(one, two)
+    assert "averaged with" in (here / "README.md").read_text().replace("\n", " ")
 
 
 def test_trace_writes_a_layout_and_proves_one(here, capsys):
@@ -233,6 +241,7 @@ def test_barrier_with_a_check(here, capsys):
     assert transfuse.Barrier.load("barrier.json").height("loss") == pytest.approx(told["barrier"]["loss"])
     aligned = works(capsys, "barrier", *data, "--align")
     assert aligned["values"]["loss"][-1] == pytest.approx(told["values"]["loss"][-1], rel=1e-4)
+    assert aligned["values"]["loss"][0] == pytest.approx(told["values"]["loss"][0], rel=1e-4)
     assert call(capsys, "barrier", *data, "--at-most", -1)[0] == 1
 
 
@@ -241,6 +250,28 @@ def test_plane_with_a_function_and_a_picture(here, capsys):
                  "--grid", 3, "--plot", "plane.svg", "-o", "plane.npz")  # fmt: skip
     assert set(told["marks"]) >= {"a", "b", "c"}
     assert (here / "plane.svg").read_text().startswith("<?xml")
+
+
+@pytest.mark.parametrize("verb", ["barrier", "plane"])
+def test_statistics_of_batch_norm_are_computed_anew_if_wanted(here, capsys, verb):
+    paths = [f"{name}.pt" for name in "abc"[: 2 if verb == "barrier" else 3]]
+    for seed, path in enumerate(paths):
+        torch.manual_seed(seed)
+        net = nn.Sequential(nn.Flatten(), nn.Linear(12, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 3))
+        torch.save(net.state_dict(), path)
+    how = (*paths, "--model", "in/nets.py:normed", *(("--points", 3) if verb == "barrier" else ("--grid", 2)))
+    data = ("--data", "in/data.safetensors", "--batch-size", 20)
+    plain, reset = works(capsys, verb, *how, *data), works(capsys, verb, *how, *data, "--reset-batchnorm")
+    assert plain["values"] != reset["values"]
+    code, _, err = call(capsys, verb, *how, "--evaluate", "in/nets.py:share_of_ones", "--reset-batchnorm")
+    assert code == 2
+    assert "pass --data" in err
+
+
+def test_the_help_names_every_built_in_network(capsys):
+    code, out, _ = call(capsys, "fuse", "--help")
+    assert code == 0
+    assert all(name in out for name in NETWORKS)
 
 
 def test_methods_lists_all_with_citations(capsys):
@@ -347,6 +378,7 @@ BAD = {
     "no inputs": ((*AB, "--model", "in/nets.py:mlp"), "pass --input-shape"),
     "inputs of another shape": ((*AB, "--model", "in/nets.py:mlp", "--input-shape", "5"), "(2x5 and 12x8)"),
     "tensors of another model": (("in/other.safetensors", "in/b.safetensors", *MODEL), "missing: 3.weight"),
+    "numbers that are none": (("nan.safetensors", "in/b.safetensors", *MODEL), "nan.safetensors: 3.bias"),
     "shapes of another model": (("in/a.safetensors", "bad.safetensors", *MODEL), "tensor 1.bias axis 0"),
     "the same file twice": (("in/a.safetensors", "twin.safetensors", *MODEL), "are the same file"),
     "one alone": (("in/a.safetensors", *MODEL), "one checkpoint alone"),
@@ -377,6 +409,7 @@ def test_a_mistake_is_one_message_and_nothing_is_written(here, capsys, name):
     os.link(here / "in/a.safetensors", here / "twin.safetensors")
     state = mlp(0).state_dict()
     safetensors.torch.save_file({**state, "1.weight": torch.ones(9, 12)}, here / "bad.safetensors")
+    safetensors.torch.save_file({**state, "3.bias": torch.full((3,), torch.nan)}, here / "nan.safetensors")
     before = written(here)
     arguments, message = BAD[name]
     out = () if "-o" in arguments else ("-o", "ab.safetensors")
@@ -405,6 +438,10 @@ def test_missing_and_unexpected_tensors_are_in_one_message(here, capsys):
 
 def test_other_verbs_make_no_tracebacks_either(here, capsys):
     (here / "there.json").touch()
+    inputs = np.load("in/unlabeled.npz")["inputs"]
+    np.savez("short.npz", inputs=inputs, labels=np.zeros(39, int))
+    np.savez("high.npz", inputs=inputs, labels=np.arange(40) % 4)
+    before = written(here)
     cases = [
         (("barrier", *AB, *MODEL), "pass --data with labels"),
         (("barrier", *AB, *MODEL, "--data", "in/unlabeled.npz"), "has no `labels`"),
@@ -413,6 +450,11 @@ def test_other_verbs_make_no_tracebacks_either(here, capsys):
         (("barrier", *AB, *MODEL, "--data", "in/data.safetensors", "-o", "there.json"), "there.json exists"),
         (("barrier", *AB, *MODEL, "--data", "in/data.safetensors", "-o", "x.txt"), "expected .json or .npz"),
         (("barrier", *AB, *MODEL[:2], "--input-shape", "5", "--data", "in/data.safetensors"), "do not fit"),
+        (("barrier", *AB, *MODEL, "--data", "in/data.safetensors", "--plot", "x.txt"), "expected .svg, .pdf, .png"),
+        (("barrier", *AB, *MODEL[:2], "--data", "digits"), "the model cannot take inputs of shape 1,8,8"),
+        (("barrier", *AB, *MODEL, "--data", "short.npz"), "40 inputs and 39 labels"),
+        (("plane", *AB, "in/c.safetensors", *MODEL, "--data", "high.npz"), "from 0 to 3 for 3 outputs"),
+        (("report", *AB, *MODEL, "--data", "high.npz", "-o", "x.html"), "from 0 to 3 for 3 outputs"),
         (("trace",), "pass --model"),
         (("methods", "none"), "no method is called"),
         (("inspect", "none"), "does not exist"),
@@ -424,6 +466,7 @@ def test_other_verbs_make_no_tracebacks_either(here, capsys):
         code, _, err = call(capsys, *arguments)
         assert code == 2, err
         assert message in err
+    assert written(here) == before
 
 
 def test_an_error_in_the_users_function_is_told(here, capsys):

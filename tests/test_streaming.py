@@ -7,8 +7,8 @@ import torch
 
 import transfuse
 from transfuse.checkpoints import open_checkpoint
-from transfuse.layout import balanced, random_actions
-from transfuse.streaming import balanced_lazily, fuse_streamed
+from transfuse.layout import balanced, in_scale_of, random_actions
+from transfuse.streaming import balanced_lazily, fuse_streamed, in_scale_of_lazily
 from zoo import named
 from zoo_problems import layout_of
 
@@ -67,3 +67,7 @@ def test_balancing_lazily_is_balancing(name):
     lazy, expected = balanced_lazily(state, layout), balanced(state, layout)
     for key in expected:
         torch.testing.assert_close(lazy[key], expected[key], rtol=1e-6, atol=1e-9)
+    back, again = in_scale_of_lazily(state, lazy, layout), in_scale_of(state, expected, layout)
+    for key in expected:
+        torch.testing.assert_close(back[key], state[key], rtol=1e-5, atol=1e-8)
+        torch.testing.assert_close(again[key], state[key], rtol=1e-5, atol=1e-8)

@@ -19,7 +19,7 @@ from .activations import Batches, Forward
 from .barycenter import Problem, Step
 from .errors import InputError, listing
 from .finishing import Activations, Finish, Parents, TermsName, finished, seen_activations
-from .layout import Layout, balanced
+from .layout import Layout, balanced, in_scale_of
 from .layout import Run as UnitRun
 from .methods import METHODS, Method, Run
 from .progress import Progress, watching
@@ -225,9 +225,11 @@ def _check_rebuilt(model: nn.Module, example_inputs: Any) -> None:
 def align(
     model: nn.Module, *, to: nn.Module, example_inputs: Any = None, layout: Layout | None = None, seed: int = 0
 ) -> nn.Module:
-    """A copy of a network that computes the same function, with its units in the order of a reference."""
+    """A copy of a network that computes the same function, with its units in the order (and scale) of a reference."""
     fusion = fuse([to, model], example_inputs, layout=layout, weights=[1.0, 1.0], finish="none", seed=seed)
-    return fusion.aligned[1]
+    (reference,) = working_states([model_state(to)])
+    twin = fusion.aligned[1]
+    return with_state(twin, in_scale_of(reference, model_state(twin), fusion.states.layout))
 
 
 def fuse_states(  # noqa: PLR0913

@@ -132,20 +132,42 @@ def _resized(problem: Problem, entry: Entry) -> Entry:
 
 def balanced_lazily(state: State, layout: Layout, *, rounds: int = 20) -> Tensors:
     """`transfuse.layout.balanced`, with factors that are applied at each reading instead of to copies."""
-    widths = layout.widths(state)
+    blocks = _scaled_blocks(state, layout)
+    factors = _balancing_factors(state, layout, blocks, rounds)
+    entries = list(entries_of(state).values())
+    return Tensors(entries, lambda entry: _scaled(state[entry.name], blocks.get(entry.name, ()), factors))
+
+
+def in_scale_of_lazily(reference: State, state: State, layout: Layout, *, rounds: int = 20) -> Tensors:
+    """`transfuse.layout.in_scale_of`, with factors that are applied at each reading."""
+    blocks = _scaled_blocks(reference, layout)
+    factors = {name: 1 / each for name, each in _balancing_factors(reference, layout, blocks, rounds).items()}
+    entries = list(entries_of(state).values())
+    return Tensors(entries, lambda entry: _scaled(state[entry.name], blocks.get(entry.name, ()), factors))
+
+
+def _scaled_blocks(state: State, layout: Layout) -> dict[str, list[Block]]:
+    """Where units that have a scale stand, by tensor."""
     scaled = {space.name for space in layout.spaces if space.scales}
     blocks: dict[str, list[Block]] = {}
-    for block in layout.blocks(widths):
+    for block in layout.blocks(layout.widths(state)):
         if block.space in scaled and block.odd.any():
             blocks.setdefault(block.tensor, []).append(block)
-    factors = {name: np.ones(widths[name]) for name in scaled}
-    for _ in range(rounds if scaled else 0):
+    return blocks
+
+
+def _balancing_factors(
+    state: State, layout: Layout, blocks: Mapping[str, Sequence[Block]], rounds: int
+) -> dict[str, NDArray[np.float64]]:
+    """What each unit is multiplied by to make its two norms equal."""
+    widths = layout.widths(state)
+    factors = {space.name: np.ones(widths[space.name]) for space in layout.spaces if space.scales}
+    for _ in range(rounds if factors else 0):
         change = _balancing(state, blocks, factors)
         factors = {name: factors[name] * change[name] for name in factors}
         if all(np.allclose(each, 1.0, atol=1e-7) for each in change.values()):
             break
-    entries = list(entries_of(state).values())
-    return Tensors(entries, lambda entry: _scaled(state[entry.name], blocks.get(entry.name, ()), factors))
+    return factors
 
 
 def _balancing(state: State, blocks: Mapping[str, Sequence[Block]], factors: Factors) -> dict[str, NDArray[np.float64]]:

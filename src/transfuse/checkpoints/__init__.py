@@ -7,7 +7,7 @@ card. Not here: modules.
 
 from .opening import fitted, open_checkpoint
 from .provenance import KEY, Provenance, card, card_path, sources
-from .records import Checkpoint, Entry, Tensors, Wrapping, entries_of, renamed
+from .records import Checkpoint, Entry, Tensors, Wrapping, entries_of, renamed, size_told
 from .writing import SHARD, check_writable, write_checkpoint
 
 __all__ = [
@@ -25,6 +25,7 @@ __all__ = [
     "fitted",
     "open_checkpoint",
     "renamed",
+    "size_told",
     "sources",
     "write_checkpoint",
 ]

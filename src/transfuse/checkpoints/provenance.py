@@ -10,25 +10,21 @@ import json
 import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from importlib.metadata import PackageNotFoundError, version
+from importlib import import_module
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from .records import Checkpoint
+from .records import Checkpoint, size_told
 
 KEY = "transfuse"
-PACKAGES = ("transfuse", "torch", "numpy", "scipy", "lapx", "POT")
+PACKAGES = ("torch", "numpy", "scipy", "lapx", "POT")
 
 
 def _versions() -> dict[str, str]:
     """Versions of Python and of the packages that a result depends on."""
-    found = {"python": platform.python_version()}
-    for name in PACKAGES:
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:  # run from a source folder that is not installed
-            continue
-    return found
+    own = {"transfuse": import_module("transfuse").__version__, "python": platform.python_version()}
+    return own | {name: version(name) for name in PACKAGES}
 
 
 @dataclass(frozen=True)
@@ -88,17 +84,34 @@ def sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+TEXTS = {
+    "fuse": (
+        "Fused from {count} independently trained networks of one architecture. Units were matched by\n"
+        "`{method}` ({citation}), carried to a common order and averaged.",
+        "Its tensors have the names of those of the first input; unless another width or type was asked for, it is\n"
+        "loaded wherever that one is. Its accuracy was not measured by writing it: before use, compare it with its\n"
+        "inputs on data of yours.",
+    ),
+    "align": (
+        "The network with share 1 below, its units brought to the order (and scale) of the other one's, to which they\n"
+        "were matched by `{method}` ({citation}).",
+        "It computes what it did before, up to rounding, and is loaded wherever it was. It may now be averaged\n"
+        "with, or compared to, the network to which it was aligned.",
+    ),
+}
+
+
 def card(provenance: Provenance, name: str) -> str:
     """A model card in Markdown, with the header that model hubs read."""
     bases = "".join(f"- {json.dumps(source.name)}\n" for source in provenance.sources)
     rows = "\n".join(
-        f"| {source.name} | {source.weight:.4g} | {source.bytes / 1e6:,.1f} MB | `{' '.join(source.sha256.values())}` |"
+        f"| {source.name} | {source.weight:.4g} | {size_told(source.bytes)} | `{' '.join(source.sha256.values())}` |"
         for source in provenance.sources
     )
     options = ", ".join(f"{key} {value}" for key, value in provenance.options.items()) or "defaults"
     used = ", ".join(f"{package} {number}" for package, number in provenance.versions.items())
     objective = "" if provenance.objective is None else f", objective {provenance.objective:.6g}"
-    done = "Fused from" if provenance.verb == "fuse" else "Aligned: one of"
+    done, use = TEXTS[provenance.verb]
     return f"""---
 library_name: pytorch
 tags: [merge, model-fusion, transfuse]
@@ -108,8 +121,7 @@ base_model:
 
 # {name}
 
-{done} {len(provenance.sources)} independently trained networks of one architecture. Units were matched by
-`{provenance.method}` ({provenance.citation}), carried to a common order and averaged.
+{done.format(count=len(provenance.sources), method=provenance.method, citation=provenance.citation)}
 
 | input | share | size | SHA-256 |
 |---|---|---|---|
@@ -125,8 +137,7 @@ base_model:
 
 ## Use
 
-The names, shapes and types of the tensors are those of the first input: load this file wherever that one is loaded.
-Its accuracy was not measured by writing it. Before use, compare it with its inputs on data of yours.
+{use}
 """
 
 

@@ -52,6 +52,18 @@ class Tensors(Mapping[str, Tensor]):
         return len(self.entries)
 
 
+def size_told(count: int) -> str:
+    """Bytes for people.
+
+    Example:
+        >>> size_told(10_248), size_told(18_446_480), size_told(1_007_000_000)
+        ('10.2 KB', '18.4 MB', '1.01 GB')
+    """
+    if count >= 1e9:
+        return f"{count / 1e9:.2f} GB"
+    return f"{count / 1e6:.1f} MB" if count >= 1e6 else f"{count / 1e3:.1f} KB"
+
+
 def entries_of(tensors: Mapping[str, Tensor]) -> dict[str, Entry]:
     """What is in a mapping, without reading where that can be avoided."""
     if isinstance(tensors, Tensors):

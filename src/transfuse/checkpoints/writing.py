@@ -22,7 +22,7 @@ from ..files import whole_file, whole_folder, write_whole
 from . import export_archive, pytorch_file, safetensors_file
 from .opening import INDEX, WEIGHTS
 from .provenance import KEY, Provenance, card, card_path
-from .records import Checkpoint, Entry, Tensors, entries_of, renamed
+from .records import Checkpoint, Entry, Tensors, entries_of, renamed, size_told
 
 SHARD = 5 * 10**9  # bytes; what model hubs prefer
 PICKLED = (".pt", ".pth", ".ckpt", ".bin")
@@ -50,7 +50,7 @@ def check_writable(out: Path, like: Checkpoint, needed: int, *, force: bool = Fa
     free = shutil.disk_usage(folder).free
     if free < needed:
         raise InputError(
-            f"{out} needs {needed / 1e6:,.1f} MB, but {folder} has only {free / 1e6:,.1f} MB free; make room, or write "
+            f"{out} needs {size_told(needed)}, but {folder} has only {size_told(free)} free; make room, or write "
             "elsewhere"
         )
 

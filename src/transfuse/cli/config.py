@@ -71,7 +71,7 @@ def _flags() -> dict[str, str]:
     """Key -> flag, for every option of `fuse`."""
     verbs = next(action for action in parser.build()._actions if isinstance(action, argparse._SubParsersAction))
     actions = verbs.choices["fuse"]._actions
-    return {action.dest: action.option_strings[-1] for action in actions if action.option_strings} | {}
+    return {a.dest: a.option_strings[-1] for a in actions if a.option_strings and a.dest != "help"}
 
 
 def _models(entries: Any) -> tuple[list[str], list[float], list[str]]:

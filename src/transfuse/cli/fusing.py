@@ -15,13 +15,23 @@ from torch import Tensor
 
 from .. import api
 from ..api import proportions, target_widths
-from ..checkpoints import SHARD, Entry, Provenance, Tensors, check_writable, entries_of, sources, write_checkpoint
+from ..checkpoints import (
+    SHARD,
+    Entry,
+    Provenance,
+    Tensors,
+    check_writable,
+    entries_of,
+    size_told,
+    sources,
+    write_checkpoint,
+)
 from ..errors import InputError
 from ..methods import METHODS
-from ..streaming import fuse_streamed
+from ..streaming import fuse_streamed, in_scale_of_lazily
 from . import config, specs
 from .jobs import Job, check_new, prepared
-from .planning import estimate, mega, told
+from .planning import estimate, told
 from .running import Outcome
 from .specs import blueprint, pairs
 
@@ -80,7 +90,10 @@ def align(options: Namespace) -> Outcome:
         job.states, job.layout, method=options.method, seed=options.seed, low_memory=options.low_memory,
         progress=not options.quiet, **chosen,
     )  # fmt: skip
-    result = _Result(streamed.aligned[1], streamed.status, streamed.history[-1].objective, streamed.seconds, (0.0, 1.0))
+    twin = streamed.aligned[1]
+    if METHODS[options.method].balance:
+        twin = in_scale_of_lazily(job.states[0], twin, job.layout)
+    result = _Result(twin, streamed.status, streamed.history[-1].objective, streamed.seconds, (0.0, 1.0))
     return _written(options, job, result, "align")
 
 
@@ -169,7 +182,8 @@ def _fused_modules(options: Namespace, job: Job, target: Any, chosen: Mapping[st
     if options.report:
         options.evaluate = None
         labeled = options.data and specs.data(options)[1] is not None
-        fusion.report(options.report, evaluate=specs.evaluation(options) if labeled else None)
+        evaluate = specs.evaluation(options, fusion.parents[0]) if labeled else None
+        fusion.report(options.report, evaluate=evaluate)
     states = fusion.states
     done = fusion.recalibration.method
     status = states.status if done == "none" else f"{states.status}; corrected by {done}"
@@ -179,13 +193,14 @@ def _fused_modules(options: Namespace, job: Job, target: Any, chosen: Mapping[st
 def _plan(options: Namespace, job: Job) -> Outcome:
     plan = estimate(job, options.method, _size(options, job), low_memory=options.low_memory)
     first = job.checkpoints[0]
-    rows = [f"{checkpoint.path} ({checkpoint.kind}, {mega(checkpoint.bytes)})" for checkpoint in job.checkpoints]
+    rows = [f"{checkpoint.path} ({checkpoint.kind}, {size_told(checkpoint.bytes)})" for checkpoint in job.checkpoints]
     text = (
         "\n".join(f"input:  {row}" for row in rows)
         + f"\noutput: {options.out}{' (replaces what is there)' if Path(options.out).exists() else ''}"
         + f"\nmethod: {options.method}, seed {options.seed}\n{told(plan)}\nNothing was written (--dry-run)."
     )
-    data = {"out": options.out, "method": options.method, "tensors": len(first.tensors), **plan}
+    inputs = [str(checkpoint.path) for checkpoint in job.checkpoints]
+    data = {"inputs": inputs, "out": options.out, "method": options.method, "tensors": len(first.tensors), **plan}
     return Outcome(data, text, asked=True)
 
 
@@ -200,8 +215,9 @@ def _written(options: Namespace, job: Job, result: _Result, verb: str) -> Outcom
     written = write_checkpoint(
         Path(options.out), tensors, like=first, provenance=provenance, shard_bytes=options.shard_size or SHARD
     )
+    files = [*map(str, written), *filter(None, [getattr(options, "report", None)])]
     data = {
-        "out": options.out, "files": [str(path) for path in written], "method": options.method,
+        "out": options.out, "files": files, "method": options.method,
         "weights": list(result.weights), "status": result.status, "objective": result.objective,
         "seconds": round(result.seconds, 3), "seed": options.seed, "widths": job.layout.widths(job.states[0]),
     }  # fmt: skip
@@ -225,8 +241,8 @@ def _told_options(options: Namespace) -> dict[str, Any]:
     """What was chosen beside the method, for the provenance."""
     told = pairs(options.option, "--option")
     for name in ("dtype", "target", "terms", "recalibrate", "no_synthetic", "low_memory"):
-        if getattr(options, name, None):
-            told[name] = getattr(options, name)
+        if value := getattr(options, name, None):
+            told[name] = " ".join(value) if isinstance(value, list) else value
     return told
 
 

@@ -104,8 +104,26 @@ def _traced(options: Namespace, opened: Sequence[Checkpoint], plan: Blueprint, g
     own = model.state_dict()
     checkpoints = _fitted(opened, list(own), ties_of(own))
     inputs = example_inputs(options, plan)
-    layout = trace(loaded(model, checkpoints[0]), inputs, proof=not options.no_proof) if given is None else given
+    if given is not None:
+        return Job(checkpoints, given, inputs, plan.build)
+    try:
+        layout = trace(loaded(model, checkpoints[0]), inputs, proof=not options.no_proof)
+    except InputError:
+        _check_finite(checkpoints)  # the likely reason, which the tracer does not see: it knows no files
+        raise
     return Job(checkpoints, layout, inputs, plan.build)
+
+
+def _check_finite(checkpoints: Sequence[Checkpoint]) -> None:
+    """Every number of every checkpoint is one."""
+    problems = [
+        f"{checkpoint.path}: {name}"
+        for checkpoint in checkpoints
+        for name, tensor in checkpoint.tensors.items()
+        if tensor.is_floating_point() and not tensor.isfinite().all()
+    ]
+    if problems:
+        raise InputError(listing("tensors with NaN or infinity, which nothing can be made of:", problems))
 
 
 def loaded(model: nn.Module, checkpoint: Checkpoint) -> nn.Module:

@@ -8,24 +8,29 @@ from typing import Any
 
 from .. import api, landscape
 from ..errors import InputError
+from ..files import whole_file
 from . import specs
 from .fusing import method_options
 from .jobs import check_new, opened_modules, prepared
 from .running import Outcome
+
+PICTURES = (".svg", ".pdf", ".png")
 
 
 def barrier(options: Namespace) -> Outcome:
     """Loss and error between two checkpoints."""
     _check_outputs(options)
     chosen = method_options(options)
-    evaluate = specs.evaluation(options)
     (one, other), plan = opened_modules(options, options.models)
+    evaluate = specs.evaluation(options, one)
     if options.align:
         inputs = specs.example_inputs(options, plan)
-        other = api.fuse([one, other], inputs, method=options.method, seed=options.seed, **chosen).aligned[1]
+        how: dict[str, Any] = {"method": options.method, "seed": options.seed, "finish": "none", **chosen}
+        one, other = api.fuse([one, other], inputs, **how).aligned  # in a common order and scale
     found = landscape.barrier(
-        one, other, evaluate, points=options.points, cache=_path(options.cache), progress=not options.quiet
-    )
+        one, other, evaluate, points=options.points, data=_norm_data(options), cache=_path(options.cache),
+        progress=not options.quiet,
+    )  # fmt: skip
     heights = {metric: found.height(metric) for metric in found.metrics}
     _draw(options, "barriers", {"barrier": found})
     _save(options, found)
@@ -43,12 +48,12 @@ def barrier(options: Namespace) -> Outcome:
 def plane(options: Namespace) -> Outcome:
     """Loss and error on the plane through three checkpoints."""
     _check_outputs(options)
-    evaluate = specs.evaluation(options)
     (origin, x, y), _ = opened_modules(options, options.models)
+    evaluate = specs.evaluation(options, origin)
     marks = dict(zip(_names(options.models), (origin, x, y), strict=True))
     found = landscape.plane(
         origin, x, y, evaluate, grid=options.grid, margin=options.margin, marks=marks,
-        cache=options.cache, workers=options.workers, progress=not options.quiet,
+        data=_norm_data(options), cache=options.cache, workers=options.workers, progress=not options.quiet,
     )  # fmt: skip
     _draw(options, "plane", found)
     _save(options, found)
@@ -66,21 +71,35 @@ def report(options: Namespace) -> Outcome:
     """Fuse, measure, and write one page about it."""
     check_new(options.out, force=options.force)
     chosen = method_options(options)
-    evaluate = specs.evaluation(options)
+    specs.check_measures(options)
     job = prepared(options, options.models)
+    modules = job.modules()
+    evaluate = specs.evaluation(options, modules[0])
     fusion: Any = api.fuse(
-        job.modules(), job.inputs, layout=job.layout, method=options.method, weights=options.weights,
+        modules, job.inputs, layout=job.layout, method=options.method, weights=options.weights,
         seed=options.seed, progress=not options.quiet, **chosen,
     )  # fmt: skip
-    fusion.report(options.out, evaluate=evaluate)
+    fusion.report(options.out, evaluate=evaluate, data=_norm_data(options))
     return Outcome({"out": options.out}, f"wrote {options.out}")
 
 
+def _norm_data(options: Namespace) -> Any:
+    """Batches for statistics of batch norm, if they are to be computed anew."""
+    if not options.reset_batchnorm:
+        return None
+    if not options.data:
+        raise InputError("--reset-batchnorm computes statistics from inputs: pass --data")
+    return list(specs.data(options)[0].split(options.batch_size))
+
+
 def _check_outputs(options: Namespace) -> None:
+    specs.check_measures(options)
     check_new(options.out, force=options.force)
     check_new(options.plot, force=options.force)
     if options.out and Path(options.out).suffix not in (".json", ".npz"):
         raise InputError(f"--out {options.out}: expected .json or .npz (--plot draws)")
+    if options.plot and Path(options.plot).suffix not in PICTURES:
+        raise InputError(f"--plot {options.plot}: expected {', '.join(PICTURES)}")
     if options.plot:
         from .. import plots  # noqa: F401  (before the work, not after it)
 
@@ -90,7 +109,8 @@ def _draw(options: Namespace, kind: str, record: Any) -> None:
     if options.plot:
         from .. import plots
 
-        getattr(plots, kind)(record).savefig(options.plot)
+        with whole_file(options.plot) as temporary:
+            getattr(plots, kind)(record).savefig(temporary, format=Path(options.plot).suffix[1:])
 
 
 def _save(options: Namespace, record: landscape.Record) -> None:

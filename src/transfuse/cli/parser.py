@@ -114,7 +114,7 @@ def _architecture(parser: argparse.ArgumentParser, *, layout: bool = True) -> No
     group.add_argument(
         "--model", metavar="SPEC",
         help="package.module:factory, file.py:factory, a built-in name (mlpnet, mlpsmall, mlplarge, vgg11, resnet18, "
-        "resnet18_plain, rnn, lstm), a Hugging Face folder, or an export archive. Its code is run",
+        "resnet18_plain, resnet20, rnn, lstm), a Hugging Face folder, or an export archive. Its code is run",
     )  # fmt: skip
     _pairs(group, "--model-args", "arguments of the factory")
     if layout:
@@ -143,6 +143,10 @@ def _data(parser: argparse.ArgumentParser, *, needed: str) -> None:
         group.add_argument(
             "--evaluate", metavar="SPEC", help="instead: module:function or file.py:function, model -> number or dict"
         )
+        group.add_argument(
+            "--reset-batchnorm", action="store_true",
+            help="compute statistics of batch norm anew, from the inputs of --data, wherever networks are averaged",
+        )  # fmt: skip
 
 
 def _output(parser: argparse.ArgumentParser, *, required: bool = True) -> None:

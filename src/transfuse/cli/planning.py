@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Mapping
 from typing import Any
 
 import torch
 
-from ..checkpoints import entries_of
+from ..checkpoints import entries_of, size_told
 from .jobs import Job
 
 # How many times all spaces are gone through: starts times sweeps, as counted on trained networks.
@@ -47,9 +48,19 @@ def estimate(job: Job, method: str, out_bytes: int, *, low_memory: bool) -> dict
         "input_bytes": inputs,
         "output_bytes": out_bytes,
         "seconds": round(passes * one_pass + 3 * inputs / MEMORY_SPEED, 1),
-        "memory_bytes": int(300e6 + kept + out_bytes + 6 * largest),
+        "memory_bytes": int(_peak() + kept + out_bytes + 6 * largest),
         "widths": widths,
     }
+
+
+def _peak() -> float:
+    """The most memory that this process has had: the interpreter, and what tracing and its proof took."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return 300e6
+    unit = 1 if sys.platform == "darwin" else 1024
+    return float(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit)
 
 
 def _speed() -> float:
@@ -69,11 +80,6 @@ def told(plan: Mapping[str, Any]) -> str:
     took = f"{minutes:.0f} min" if minutes > 2 else f"{max(plan['seconds'], 1):.0f} s"
     return (
         f"spaces: {spaces}\n"
-        f"sizes:  {mega(plan['input_bytes'])} in, {mega(plan['output_bytes'])} out\n"
-        f"takes roughly {took} and {mega(plan['memory_bytes'])} of memory"
+        f"sizes:  {size_told(plan['input_bytes'])} in, {size_told(plan['output_bytes'])} out\n"
+        f"takes roughly {took} and {size_told(plan['memory_bytes'])} of memory"
     )
-
-
-def mega(count: int) -> str:
-    """Bytes for people."""
-    return f"{count / 1e9:.2f} GB" if count >= 1e9 else f"{count / 1e6:.1f} MB"

@@ -70,9 +70,8 @@ def methods(options: Namespace) -> Outcome:
 
 def inspect(options: Namespace) -> Outcome:
     """What is in a checkpoint."""
-    from ..checkpoints import KEY, entries_of, open_checkpoint
+    from ..checkpoints import KEY, entries_of, open_checkpoint, size_told
     from ..checkpoints.provenance import sha256
-    from .planning import mega
 
     checkpoint = open_checkpoint(options.path)
     entries = entries_of(checkpoint.tensors)
@@ -93,7 +92,8 @@ def inspect(options: Namespace) -> Outcome:
         data["sha256"] = {file.name: sha256(file) for file in checkpoint.files}
     wide = max(map(len, entries), default=0)
     lines = [
-        f"{checkpoint.path}: {checkpoint.kind}, {len(entries)} tensors of {', '.join(kinds)}, {mega(checkpoint.bytes)}",
+        f"{checkpoint.path}: {checkpoint.kind}, {len(entries)} tensors of {', '.join(kinds)}, "
+        f"{size_told(checkpoint.bytes)}",
         *(f"  {name:<{wide}}  {list(entry.shape)}" + (f" = {checkpoint.ties[name]}" if name in checkpoint.ties else "")
           for name, entry in entries.items()),
         *(f"sha256 {name}: {digest}" for name, digest in data.get("sha256", {}).items()),

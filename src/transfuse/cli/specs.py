@@ -260,16 +260,48 @@ def data(options: Namespace) -> tuple[Tensor, Tensor | None]:
     return inputs, labels
 
 
-def evaluation(options: Namespace) -> Callable[[nn.Module], Any]:
-    """What measures a model: a function of the user's, or loss and error on labeled data."""
+def check_measures(options: Namespace) -> None:
+    """Refuse to measure with nothing; looked at first, for it costs nothing."""
+    if not options.data and not options.evaluate:
+        raise InputError("something must measure the models: pass --data with labels, or --evaluate file.py:function")
+
+
+def evaluation(options: Namespace, model: nn.Module) -> Callable[[nn.Module], Any]:
+    """What measures models such as this one: a function of the user's, or loss and error on labeled data."""
     if options.evaluate:
         function: Callable[[nn.Module], Any] = imported(options.evaluate, "--evaluate")
         return function
-    if not options.data:
-        raise InputError("something must measure the models: pass --data with labels, or --evaluate file.py:function")
+    check_measures(options)
     inputs, labels = data(options)
     if labels is None:
         raise InputError(f"--data {options.data} has no `labels`; add them, or pass --evaluate file.py:function")
+    _check_labeled(model, inputs, labels, f"--data {options.data}")
     from ..landscape import evaluator
 
     return evaluator(list(zip(inputs.split(options.batch_size), labels.split(options.batch_size), strict=True)))
+
+
+def _check_labeled(model: nn.Module, inputs: Tensor, labels: Tensor, what: str) -> None:
+    """Whether a model takes these inputs, and the labels are those of its outputs."""
+    if not len(inputs) or len(inputs) != len(labels):
+        raise InputError(f"{what} has {len(inputs)} inputs and {len(labels)} labels; expected one label for each")
+    try:
+        with torch.no_grad():
+            outputs = model.eval()(inputs[:2])
+    except Exception as error:
+        shape = ",".join(map(str, inputs.shape[1:]))
+        raise InputError(
+            f"{what}: the model cannot take inputs of shape {shape} and type {inputs.dtype} ({error}); --input-shape "
+            "changes the shape"
+        ) from error
+    if not isinstance(outputs, Tensor):
+        raise InputError(
+            f"{what}: the model returns {type(outputs).__name__}, of which no loss is known; pass --evaluate "
+            "file.py:function"
+        )
+    classes = outputs.shape[1] if outputs.dim() > 1 else 0
+    if labels.is_floating_point() or int(labels.min()) < 0 or int(labels.max()) >= classes:
+        raise InputError(
+            f"{what}: labels of type {labels.dtype} from {labels.min():g} to {labels.max():g} for {classes} outputs; "
+            f"expected whole numbers from 0 to {classes - 1}, or pass --evaluate file.py:function"
+        )

@@ -88,6 +88,14 @@ def balanced(state: Mapping[str, Tensor], layout: Layout, *, rounds: int = 20) -
     return permute(state, layout, {name: Action(np.arange(len(each)), each) for name, each in factors.items()})
 
 
+def in_scale_of(
+    reference: Mapping[str, Tensor], state: Mapping[str, Tensor], layout: Layout, *, rounds: int = 20
+) -> dict[str, Tensor]:
+    """A state of canonical scale in the scale that another one of the same widths has: what `balanced` did, undone."""
+    factors = _balancing_factors(reference, layout, rounds)
+    return permute(state, layout, {name: Action(np.arange(len(each)), 1 / each) for name, each in factors.items()})
+
+
 def _balancing_factors(state: Mapping[str, Tensor], layout: Layout, rounds: int) -> dict[str, NDArray[np.float64]]:
     """The factors of all units that make their two norms equal, by rounds over all spaces with scales.
 

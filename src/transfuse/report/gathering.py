@@ -5,11 +5,11 @@ In: a fusion. Out: a `Report`. Not here: the page.
 
 from __future__ import annotations
 
-import importlib.metadata
 import platform
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -89,12 +89,8 @@ def parameters(model: nn.Module) -> int:
 
 def versions() -> dict[str, str]:
     """Of what the result depends on."""
-    try:
-        own = importlib.metadata.version("transfuse")
-    except importlib.metadata.PackageNotFoundError:
-        own = "not installed"
     return {
-        "transfuse": own,
+        "transfuse": import_module("transfuse").__version__,
         "torch": str(torch.__version__),
         "numpy": np.__version__,
         "Python": platform.python_version(),
