@@ -8,7 +8,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 import transfuse
-from transfuse.barycenter import Problem
+from transfuse.barycenter import Coupling, Problem
 from transfuse.layout import random_actions
 from transfuse.tracing.recording import tensors_in
 from zoo import call, named
@@ -73,3 +73,14 @@ def moved_twin(model, layout, seed, *, symmetries=True):
     """The same function with its units elsewhere, negated and scaled where their spaces allow."""
     actions = random_actions(layout, layout.units, np.random.default_rng(seed), symmetries=symmetries)
     return with_weights(model, transfuse.permute(model.state_dict(), layout, actions))
+
+
+def random_couplings(problem, seed, *, soft):
+    """Random permutations, signed where the space allows it, as indices or as matrices."""
+    rng = np.random.default_rng(seed)
+    couplings = {}
+    for name, width in problem.widths.items():
+        sign = torch.from_numpy(rng.choice([-1.0, 1.0], width))
+        hard = Coupling(torch.from_numpy(rng.permutation(width)), sign if problem.layout[name].signs else sign.abs())
+        couplings[name] = Coupling(soft=hard.matrices) if soft else hard
+    return couplings

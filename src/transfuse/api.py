@@ -26,7 +26,7 @@ from .progress import Progress, watching
 from .rebuilding import with_state
 from .recalibration import NONE, Recalibration
 from .report import Request, write_report
-from .states import as_first_model, as_type, carried_away, check_states, own_order, working_states
+from .states import as_first_model, carried_away, check_states, own_order, working_states
 from .tracing import trace
 from .tracing.recording import Arguments, check_runs, model_state, undisturbed
 
@@ -264,9 +264,9 @@ def fuse_states(  # noqa: PLR0913
         found, history = row.couple(problem, Run(np.random.default_rng(seed), watch), **options)
     couplings = as_first_model([found[order.index(model)] for model in range(len(own))])
     problem = Problem(own, layout, shares, wanted)
-    state = {name: as_type(problem.fused(name, couplings), states[0][name]) for name in own[0]}
+    state, aligned = carried_away(problem, own, couplings, states)
     return FusedStates(
-        state, carried_away(problem, own, couplings, states),
+        state, aligned,
         tuple({name: coupling.signed for name, coupling in each.items()} for each in couplings),
         tuple(history), "; ".join(step.note for step in history if step.note) or "converged", method, tuple(shares),
         layout, seed, options, time.perf_counter() - started,

@@ -117,17 +117,18 @@ def carried_away(
     own: Sequence[dict[str, Tensor]],
     couplings: Sequence[Mapping[str, Coupling]],
     states: Sequence[State],
-) -> tuple[dict[str, Tensor], ...]:
-    """Every model in the common order, in its own types. The working states are emptied.
+) -> tuple[dict[str, Tensor], tuple[dict[str, Tensor], ...]]:
+    """The fused state in the types of the first model, and every model in the common order, in its own types.
 
-    A tensor is let go as soon as it is carried: at no time are there two more copies of all models.
+    The working states are emptied: a tensor is let go as soon as it is carried, which happens once for both. At no time
+    are there two more copies of all models.
     """
-    aligned = []
-    for model, state in enumerate(own):
-        new = {}
-        for name in list(state):
-            carried = problem.carried(model, name, couplings[model])
-            new[name] = as_type(carried, states[model][name])
-            del carried, state[name]
-        aligned.append(new)
-    return tuple(aligned)
+    fused: dict[str, Tensor] = {}
+    aligned: tuple[dict[str, Tensor], ...] = tuple({} for _ in own)
+    for name in list(own[0]):
+        mean, parts = problem.mean_and_parts(name, couplings)
+        fused[name] = as_type(mean, states[0][name])
+        for part, state, new, given in zip(parts, own, aligned, states, strict=True):
+            new[name] = as_type(part, given[name])
+            del state[name]
+    return fused, aligned

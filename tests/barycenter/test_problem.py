@@ -2,12 +2,11 @@
 
 import functools
 
-import numpy as np
 import pytest
 import torch
 
 from transfuse.barycenter import Coupling
-from zoo_problems import problem_of, states_of
+from zoo_problems import problem_of, random_couplings, states_of
 
 NAMES = ("mlp_tanh", "lenet", "resnet_identity", "lstm", "gru", "multihead_attention", "tied_autoencoder")
 
@@ -15,16 +14,6 @@ NAMES = ("mlp_tanh", "lenet", "resnet_identity", "lstm", "gru", "multihead_atten
 @functools.cache
 def problem(name):
     return problem_of(name, states_of(name, 3))
-
-
-def random_couplings(problem, seed, *, soft):
-    rng = np.random.default_rng(seed)
-    couplings = {}
-    for name, width in problem.widths.items():
-        sign = torch.from_numpy(rng.choice([-1.0, 1.0], width))
-        hard = Coupling(torch.from_numpy(rng.permutation(width)), sign if problem.layout[name].signs else sign.abs())
-        couplings[name] = Coupling(soft=hard.matrices) if soft else hard
-    return couplings
 
 
 by_name = pytest.mark.parametrize("name", NAMES)

@@ -215,3 +215,13 @@ def test_the_movable_share_counts_each_number_that_lies_on_a_unit(layout: Layout
             numbers += 1
             movable += any(path[position] for path, position in zip(paths, index, strict=True))
     assert layout.movable(state) == (movable / numbers if numbers else 0.0)
+
+
+def test_what_was_worked_out_once_is_not_changed_by_who_gets_it():
+    layout = parse("{spaces: {a: 2}, tensors: {up: [a, 3], down: [4, < a]}}")
+    state = empty(layout, a=5)
+    layout.widths(state)["a"] = 7
+    assert layout.widths(state) == {"a": 5}
+    assert layout.widths(empty(layout, a=6)) == {"a": 6}
+    assert [len(block.positions) for block in layout.blocks({"a": 6})] == [6, 6]
+    assert [len(block.positions) for block in layout.blocks()] == [2, 2]

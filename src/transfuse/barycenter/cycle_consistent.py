@@ -25,9 +25,10 @@ from numpy.polynomial import Chebyshev
 from numpy.typing import NDArray
 from torch import Tensor
 
+from .carrying import Couplings
 from .coupling import Coupling
 from .equal_widths import check_equal_widths
-from .problem import Couplings, Problem
+from .problem import Problem
 from .steps import Step, Watch, unwatched
 
 Point = list[dict[str, Coupling]]

@@ -16,9 +16,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from .carrying import Couplings
 from .coupling import Coupling
 from .matching import best_match
-from .problem import Couplings, Problem, State
+from .problem import Problem, State
 from .steps import Step, Watch, unwatched
 
 

@@ -1,15 +1,17 @@
 """Layer by layer: spaces in the order of the layers, each coupled by what comes in, once and for all.
 
 OT fusion, and the paper's Algorithms 1 (WB) and 2 (GWB). In between, the target's layer is updated to the barycenter.
+The history is one step, the pass: the objective after each layer would cost a good part of what coupling it does.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 
+from .carrying import Pair
 from .coupling import Coupling
 from .matching import EXACT, Matching, couple
-from .problem import Pair, Problem, State
+from .problem import Problem, State
 from .starts import merged
 from .steps import Step, Watch, unwatched
 
@@ -31,8 +33,8 @@ def layer_by_layer(
     """
     couplings = [problem.start(model) if model else merged(problem, 0) for model in range(len(problem.states))]
     done: set[str] = set()
-    history: list[Step] = []
-    parts = {name: problem.term(name, couplings) for name in problem.terms}  # a space changes only those it stands on
+    notes: list[str] = []
+    moved = 0
     while len(done) < len(problem.layout.spaces):
         space, pairs = next_space(problem, done, quadratic=quadratic)
         tensors = sorted({pair.target.tensor for pair in pairs} & set(problem.terms))
@@ -48,11 +50,10 @@ def layer_by_layer(
             if not changed:
                 break
         done.add(space)
-        note = _note(space, [own[space] for own in couplings], changed if updates else 0, updates)
-        parts.update((name, problem.term(name, couplings)) for name in problem.terms_of(space))
-        history.append(Step(sum(parts.values()), changed, note))
+        moved += changed
+        notes.append(_note(space, [own[space] for own in couplings], changed if updates else 0, updates))
         watch(space, len(done), len(problem.layout.spaces))
-    return couplings, history
+    return couplings, [Step(problem.objective(couplings), moved, "; ".join(filter(None, notes)))]
 
 
 def _coupled(

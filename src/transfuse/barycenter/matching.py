@@ -10,8 +10,9 @@ import torch
 from torch import Tensor
 
 from ..transport import ascend, entropic
+from .carrying import Couplings
 from .coupling import Coupling
-from .problem import Couplings, Problem, State
+from .problem import Problem, State
 
 Distance = Literal["squared", "plain"]
 

@@ -19,24 +19,14 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
-from ..layout import Block, Layout
+from ..layout import Layout
+from .carrying import Axes, Couplings, Pair, carried, carried_rows, pieces, units_of
 from .coupling import Coupling
 
 State = Mapping[str, Tensor]
-Couplings = Mapping[str, Coupling]
-
-
-@dataclass(frozen=True, eq=False)
-class Pair:
-    """A block of the target, and the same block of each model."""
-
-    target: Block
-    models: tuple[Block, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,6 +66,20 @@ class Problem:
         return found
 
     @cached_property
+    def _axes(self) -> dict[str, Axes]:
+        """The same by tensor and axis."""
+        found: dict[str, dict[int, list[Pair]]] = {}
+        for name, pairs in self.blocks.items():
+            for pair in sorted(pairs, key=lambda pair: pair.target.axis):
+                found.setdefault(name, {}).setdefault(pair.target.axis, []).append(pair)
+        return dict(found)
+
+    @cached_property
+    def _counted(self) -> list[int]:
+        """The models with a weight."""
+        return [model for model, weight in enumerate(self.weights) if weight]
+
+    @cached_property
     def terms(self) -> list[str]:
         """The tensors that enter the objective: those that move and hold numbers."""
         return [name for name in self.blocks if self.states[0][name].is_floating_point()]
@@ -109,24 +113,29 @@ class Problem:
 
     def carried(self, model: int, tensor: str, couplings: Couplings, *, but: Pair | None = None) -> Tensor:
         """A tensor of a model, carried along all its axes (but one). Where nothing moves it is the model's own."""
-        result = self.states[model][tensor]
-        for axis in sorted({pair.target.axis for pair in self.blocks.get(tensor, ())}):
-            if but is None or axis != but.target.axis:
-                pairs = [pair for pair in self.blocks[tensor] if pair.target.axis == axis]
-                result = _carry(result, axis, pairs, model, couplings)
-        return result
+        axes = self._axes.get(tensor, {})
+        if but is not None:
+            axes = {axis: pairs for axis, pairs in axes.items() if axis != but.target.axis}
+        return carried(self.states[model][tensor], axes, model, couplings)
 
     def mean(self, tensor: str, couplings: Sequence[Couplings]) -> Tensor:
         """The weighted mean of a tensor over the carried models: the minimiser of F (the paper's update formula)."""
-        first, *others = (model for model, weight in enumerate(self.weights) if weight)
+        first, *others = self._counted
         total = self.weights[first] * self.carried(first, tensor, couplings[first])
         for model in others:
             total.add_(self.carried(model, tensor, couplings[model]), alpha=self.weights[model])
         return total
 
-    def fused(self, tensor: str, couplings: Sequence[Couplings]) -> Tensor:
-        """A tensor of the result: the mean, or the first model's where it holds no numbers to average."""
-        return self.mean(tensor, couplings) if _averages(self.states[0][tensor]) else self.states[0][tensor]
+    def mean_and_parts(self, tensor: str, couplings: Sequence[Couplings]) -> tuple[Tensor, list[Tensor]]:
+        """The mean of a tensor (the first model's where it holds no numbers to average), and every model's, carried."""
+        parts = [self.carried(model, tensor, couplings[model]) for model in range(len(self.states))]
+        if not _averages(parts[0]):
+            return parts[0], parts
+        first, *others = self._counted
+        total = self.weights[first] * parts[first]
+        for model in others:
+            total.add_(parts[model], alpha=self.weights[model])
+        return total, parts
 
     def barycenter(self, couplings: Sequence[Couplings], tensors: Collection[str] | None = None) -> dict[str, Tensor]:
         """The means of some tensors (default: of all that hold numbers)."""
@@ -138,23 +147,29 @@ class Problem:
         return sum(self.term(name, couplings) for name in self.terms)
 
     def term(self, tensor: str, couplings: Sequence[Couplings]) -> float:
-        """The part of one tensor in F. The mean grows with each model (West 1979): every one is carried once."""
-        mean: Tensor | None = None
-        seen = total = 0.0
-        for model, weight in enumerate(self.weights):
-            if not weight:
-                continue
-            moved = self.carried(model, tensor, couplings[model])
-            seen += weight
-            if mean is None:
-                mean = moved
-            else:
-                apart = moved - mean
-                total += weight * (seen - weight) / seen * _squared(apart)
-                mean = torch.add(mean, apart, alpha=weight / seen)
-            if not all(couplings[model][pair.target.space].hard for pair in self.blocks[tensor]):
-                total += weight * (self._squared_norm(model, tensor) - _squared(moved))
+        """The part of one tensor in F, piece by piece: no permuted tensor is there as a whole."""
+        axes, values = self._axes[tensor], [self.states[model][tensor] for model in self._counted]
+        rows = {
+            model: carried_rows(own, axes, model, couplings[model])
+            for model, own in zip(self._counted, values, strict=True)
+        }
+        mixing = [
+            model
+            for model in self._counted
+            if not all(couplings[model][pair.target.space].hard for pair in self.blocks[tensor])
+        ]
+        total = sum(self.weights[model] * self._squared_norm(model, tensor) for model in mixing)
+        for piece in pieces((self._length(tensor), *values[0].shape[1:])):
+            moved = {model: make(piece) for model, make in rows.items()}
+            total += _spread([(self.weights[model], part) for model, part in moved.items()])
+            total -= sum(self.weights[model] * _squared(moved[model]) for model in mixing)
         return self.importance.get(tensor, 1.0) * total
+
+    def _length(self, tensor: str) -> int:
+        """How many rows a tensor of the target has."""
+        pairs = self._axes[tensor].get(0, ())
+        more = sum(pair.target.positions.size - pair.models[0].positions.size for pair in pairs)
+        return len(self.states[0][tensor]) + more
 
     def _squared_norm(self, model: int, tensor: str) -> float:
         """|W|^2 of a tensor of a model whose units are repeated to the widths of the target."""
@@ -245,64 +260,17 @@ def _squared(tensor: Tensor) -> float:
     return float(torch.linalg.vector_norm(_rows(tensor), dim=1).double().square().sum())
 
 
+def _spread(parts: Sequence[tuple[float, Tensor]]) -> float:
+    """The weighted squared distances of tensors to their mean, which grows with each of them (West 1979)."""
+    (seen, mean), *others = parts
+    total = 0.0
+    for left, (weight, part) in zip(range(len(others) - 1, -1, -1), others, strict=True):
+        seen += weight
+        apart = part - mean
+        total += weight * (seen - weight) / seen * _squared(apart)
+        mean = torch.add(mean, apart, alpha=weight / seen) if left else mean
+    return total
+
+
 def _inner(one: Tensor, other: Tensor) -> float:
     return float(torch.linalg.vecdot(_rows(one), _rows(other)).sum(dtype=torch.float64))
-
-
-def units_of(tensor: Tensor, block: Block, slots: NDArray[np.bool_] | None = None) -> Tensor:
-    """A tensor as [units, values] of some slots of a block (default: all); a view where nothing has to be copied."""
-    places = block.positions if slots is None or slots.all() else block.positions[:, slots]
-    if places.size != tensor.shape[block.axis] or (places.ravel() != np.arange(places.size)).any():
-        tensor = tensor.index_select(block.axis, torch.from_numpy(places.ravel()).to(tensor.device))
-    return tensor.movedim(block.axis, 0).reshape(len(places), -1)
-
-
-def _carry(tensor: Tensor, axis: int, pairs: Sequence[Pair], model: int, couplings: Couplings) -> Tensor:
-    """A tensor with one axis carried by the couplings of the spaces on it."""
-    used = [couplings[pair.target.space] for pair in pairs]
-    if all(coupling.still for coupling in used):
-        return tensor
-    return (_move if all(coupling.hard for coupling in used) else _mix)(tensor, axis, pairs, model, couplings)
-
-
-def _move(tensor: Tensor, axis: int, pairs: Sequence[Pair], model: int, couplings: Couplings) -> Tensor:
-    """By permutations with signs: one index along the axis, and a factor where units are negated."""
-    index = torch.arange(tensor.shape[axis], device=tensor.device)
-    factor = None
-    for pair in pairs:
-        coupling = couplings[pair.target.space]
-        assert coupling.order is not None, "only permutations come here"
-        assert coupling.sign is not None, "a hard coupling has signs"
-        places, sources = (torch.from_numpy(b.positions).to(tensor.device) for b in (pair.target, pair.models[model]))
-        index[places] = sources[coupling.order]
-        if coupling.negates and pair.target.odd.any():
-            factor = tensor.new_ones(len(index)) if factor is None else factor
-            odd = torch.from_numpy(pair.target.odd).to(tensor.device)
-            factor[places[:, odd]] = coupling.sign[:, None].to(tensor.dtype)
-    moved = tensor.index_select(axis, index)
-    return moved if factor is None else moved.mul_(factor.view(-1, *[1] * (tensor.dim() - axis - 1)))
-
-
-def _mix(tensor: Tensor, axis: int, pairs: Sequence[Pair], model: int, couplings: Couplings) -> Tensor:
-    """By couplings of any kind, block by block."""
-    front = tensor.movedim(axis, 0)
-    moving = sum(pair.models[model].positions.size for pair in pairs)
-    length = len(front) - moving + sum(pair.target.positions.size for pair in pairs)
-    result = front.new_zeros(length, *front.shape[1:])
-    there, here = [pair.target for pair in pairs], [pair.models[model] for pair in pairs]
-    result[_rest(length, there, front.device)] = front[_rest(len(front), here, front.device)]
-    for pair in pairs:
-        own, target = pair.models[model], pair.target
-        for slots, odd in ((target.odd, True), (~target.odd, False)):
-            if slots.any():
-                places, sources = (torch.from_numpy(b.positions[:, slots]).to(tensor.device) for b in (target, own))
-                result[places] = couplings[target.space].carry(front[sources], odd=odd, side=target.side)
-    return result.movedim(0, axis)
-
-
-def _rest(length: int, blocks: Sequence[Block], device: torch.device) -> Tensor:
-    """Positions of an axis that no block holds."""
-    free = np.ones(length, dtype=bool)
-    for block in blocks:
-        free[block.positions] = False
-    return torch.from_numpy(np.flatnonzero(free)).to(device)

@@ -18,8 +18,9 @@ import torch
 from torch import Tensor
 
 from ..transport import exact, grouped
+from .carrying import Couplings
 from .coupling import Coupling
-from .problem import Couplings, Problem
+from .problem import Problem
 
 Start = Literal["base", "random", "distilled"]
 Layered = Callable[..., tuple[list[dict[str, Coupling]], Sequence[object]]]

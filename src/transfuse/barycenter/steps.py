@@ -13,7 +13,7 @@ Watch = Callable[[str, int, int], None]
 
 @dataclass(frozen=True)
 class Step:
-    """One sweep, or one space of a layer-by-layer method.
+    """One sweep over all spaces, or one space of a method that takes them one after another and tells of each.
 
     Args:
         objective: F after it.

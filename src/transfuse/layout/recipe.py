@@ -17,6 +17,10 @@ from .notation import read, render, writable
 from .records import Block, Fixed, HasShape, Run, Space, Tensors
 from .widths import axis_blocks, solve
 
+Shapes = tuple[tuple[str, tuple[int, ...]], ...]
+Widths = tuple[tuple[str, int], ...]
+Solution = tuple[dict[str, int], list[str]]
+
 
 @dataclass(frozen=True)
 class Layout:
@@ -36,6 +40,9 @@ class Layout:
     spaces: tuple[Space, ...]
     tensors: Tensors
     fixed: Mapping[str, Mapping[int, str]] = field(default_factory=dict)
+    # What was worked out already: models of one architecture ask for the same widths and blocks again and again.
+    _solved: dict[Shapes, Solution] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _blocks: dict[Widths, tuple[Block, ...]] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         """Freeze the mappings and refuse a recipe that contradicts itself."""
@@ -74,10 +81,17 @@ class Layout:
         Raises:
             LayoutError: with every mismatch between the layout and the state.
         """
-        widths, problems = solve(self.spaces, self.tensors, state)
+        widths, problems = self._solution(state)
         if problems:
             raise LayoutError(listing("the state does not fit the layout:", problems))
-        return widths
+        return dict(widths)
+
+    def _solution(self, state: Mapping[str, HasShape]) -> Solution:
+        """Widths that explain a state, and what no width explains."""
+        shapes = tuple((name, tuple(state[name].shape)) for name in state)
+        if shapes not in self._solved:
+            self._solved[shapes] = solve(self.spaces, self.tensors, state)
+        return self._solved[shapes]
 
     def check(self, *states: Mapping[str, HasShape]) -> None:
         """Compare states with the layout: every tensor there, of the right rank, of lengths that agree.
@@ -88,19 +102,22 @@ class Layout:
         problems = []
         for number, state in enumerate(states, start=1):
             prefix = f"state {number}: " if len(states) > 1 else ""
-            problems += [prefix + problem for problem in solve(self.spaces, self.tensors, state)[1]]
+            problems += [prefix + problem for problem in self._solution(state)[1]]
         if problems:
             raise LayoutError(listing("states that do not fit the layout:", problems))
 
     def blocks(self, widths: Mapping[str, int] | None = None) -> tuple[Block, ...]:
         """The recipe for given widths (default: the traced ones) as blocks of positions."""
         widths = self.units if widths is None else widths
-        return tuple(
-            block
-            for tensor, axes in self.tensors.items()
-            for number, axis in enumerate(axes)
-            for block in axis_blocks(tensor, number, axis, widths)
-        )
+        key = tuple(sorted(widths.items()))
+        if key not in self._blocks:
+            self._blocks[key] = tuple(
+                block
+                for tensor, axes in self.tensors.items()
+                for number, axis in enumerate(axes)
+                for block in axis_blocks(tensor, number, axis, widths)
+            )
+        return self._blocks[key]
 
     def movable(self, state: Mapping[str, HasShape]) -> float:
         """Share of the numbers in a state that lie on at least one unit of some space."""

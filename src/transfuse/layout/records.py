@@ -103,5 +103,13 @@ class Block:
     side: Side
     odd: NDArray[np.bool_]
 
+    @cached_property
+    def _in_order(self) -> bool:
+        return bool((self.positions.ravel() == np.arange(self.positions.size)).all())
+
+    def whole(self, length: int) -> bool:
+        """Whether it takes all positions of an axis of some length, unit by unit, in their order."""
+        return self.positions.size == length and self._in_order
+
 
 Tensors = Mapping[str, tuple[Axis, ...]]
