@@ -59,6 +59,10 @@ class Job:
         about = [self.experiment, self.profile, self.cell.title, self.row, self.configuration(), list(identities)]
         return fingerprint(about)
 
+    def work(self, identities: Sequence[str]) -> str:
+        """The name of what is done: the same in all experiments that have it."""
+        return fingerprint([self.row, self.configuration(), list(identities)])
+
     def deviations(self) -> list[str]:
         """What is not as in the paper."""
         reference = configuration(self.cell, self.row, "paper", self.group)

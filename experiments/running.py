@@ -80,7 +80,7 @@ def without(layout: transfuse.Layout, symmetries: Sequence[str]) -> transfuse.La
 
 
 def run(jobs: Sequence[Job], results: Path, place: Place, *, fresh: bool = False) -> list[str]:
-    """Do what is not done yet.
+    """Do what is not done yet. What another experiment has done is not done again: its line is taken over.
 
     Args:
         jobs: What there is to do.
@@ -94,40 +94,54 @@ def run(jobs: Sequence[Job], results: Path, place: Place, *, fresh: bool = False
     failed = []
     for _, same in groupby(jobs, key=lambda job: (job.experiment, job.cell.title, job.group)):
         batch = list(same)
-        path = results / f"{batch[0].experiment}.{batch[0].profile}.jsonl"
         names = [identity(name, setting, seed, place) for name, setting, seed in batch[0].members]
-        done = set() if fresh else {line["key"] for line in lines(path) if "error" not in line}
-        batch = [job for job in batch if job.key(names) not in done]
-        if not batch:
-            continue
-        try:
-            group = Group.of(batch[0], place)
-        except transfuse.FusionError as error:
-            failed.append(f"{batch[0].experiment}, {batch[0].cell.title}: {error}")
-            print(failed[-1], flush=True)
-            continue
+        known = {} if fresh else _known(results, batch[0].profile)
+        batch = [job for job in batch if job.key(names) not in known]
+        group: Group | None = None
         for job in batch:
-            line = measured(job, group, job.key(names))
-            append(path, line)
+            try:
+                if (line := known.get(job.work(names))) is None:
+                    group = group or Group.of(job, place)
+                    line = measured(job, group)
+            except transfuse.FusionError as error:
+                failed.append(f"{job.experiment}, {job.cell.title}: {error}")
+                print(failed[-1], flush=True)
+                break
+            line = {**_head(job, names), **{name: each for name, each in line.items() if name not in HEAD}}
+            append(results / f"{job.experiment}.{job.profile}.jsonl", line)
             _tell(line)
             failed += [f"{job.experiment}, {job.cell.title}, {job.row}: {line['error']}"] if "error" in line else []
     return failed
 
 
-def measured(job: Job, group: Group, key: str) -> dict[str, Any]:
-    """The line of a job."""
+HEAD = ("key", "work", "experiment", "profile", "cell", "row", "group", "family", "place", "seeds")
+
+
+def _head(job: Job, names: Sequence[str]) -> dict[str, Any]:
+    """What tells lines apart."""
+    seeds = [seed for _, _, seed in job.members]
+    values = (
+        job.key(names), job.work(names), job.experiment, job.profile, job.cell.title, job.row, job.group,
+        job.cell.family, job.cell.place, seeds,
+    )  # fmt: skip
+    return dict(zip(HEAD, values, strict=True))
+
+
+def _known(results: Path, profile: str) -> dict[str, dict[str, Any]]:
+    """Lines of a profile, by the key of the line and by the work that was done for it."""
+    good = [line for path in sorted(results.glob(f"*.{profile}.jsonl")) for line in lines(path) if "error" not in line]
+    return {line[name]: line for line in good for name in ("key", "work")}
+
+
+def measured(job: Job, group: Group) -> dict[str, Any]:
+    """What a job gives."""
     started = time.perf_counter()
-    head = {
-        "key": key, "experiment": job.experiment, "profile": job.profile, "cell": job.cell.title, "row": job.row,
-        "group": job.group, "family": job.cell.family, "place": job.cell.place,
-        "seeds": [base.origin["seed"] for base in group.bases],
-    }  # fmt: skip
     try:
         result = KINDS[ROWS[job.row].kind](job, group)
     except transfuse.FusionError as error:
         result = {"error": str(error)}
     return {
-        **head, **result, "seconds": round(time.perf_counter() - started, 3), "base": [b.origin for b in group.bases],
+        **result, "seconds": round(time.perf_counter() - started, 3), "base": [b.origin for b in group.bases],
         "configuration": job.configuration(), "deviations": job.deviations(), "notes": list(group.task.notes),
         "versions": versions(),
     }  # fmt: skip

@@ -60,6 +60,16 @@ def test_a_second_run_does_nothing(smoke, monkeypatch):
     assert before == {path.name: path.read_bytes() for path in (smoke / "results").iterdir()}
 
 
+def test_what_another_experiment_did_is_taken_over(smoke):
+    auto = [
+        next(line for line in lines_of(smoke)[f"{name}.smoke.jsonl"] if line["row"] == "auto")
+        for name in ("table1", "parts")
+    ]
+    assert [line["experiment"] for line in auto] == ["table1", "parts"]
+    one, other = ({name: line[name] for name in line.keys() - {"key", "experiment"}} for line in auto)
+    assert one == other  # the seconds too
+
+
 def test_a_killed_run_goes_on_and_ends_with_the_same_lines(smoke, tmp_path, monkeypatch):
     rows = ["--rows", "base", "vanilla", "wb", "gwb"]
     original, count = running.measured, iter(range(9))
