@@ -1,55 +1,51 @@
-"""CPU time of `fuse_states`, beside the floor of the same run: the bare matrix products and one assignment per space.
+"""Time and memory of a fusion, beside the floor of the same run: the bare matrix products and one assignment per space.
 
-    python benchmarks/fuse_time.py [--json FILE] [--plot FILE] [--networks NAME ...]
+    python benchmarks/fuse_time.py [--networks NAME ...] [--models 2 8] [--methods wb auto] [--json FILE]
 
-Random weights, float32, one thread. Counted are CPU seconds of this process; each figure is the least of some repeats.
-The floor of one pass takes, for each model but the first and each space, the products of what the space's scores are
-made of (incoming weights for `wb`, all for `auto`), from matrices that lie ready, and solves one assignment. Nothing is
-checked, moved, averaged or written in it. The floor of `auto` is that of one pass, times its sweeps from all starts;
-placing all models once is a sweep. Where a space stands twice on a tensor, up to 22 assignments are solved for it.
+Random weights, float32, one thread; every row is measured in a process of its own. Times are CPU seconds (the JSON has
+wall time too), the least of some repeats. Columns:
+
+- trace: `transfuse.trace`, with its proof; couplings: what the method does; updates: every model carried to the common
+  order, and their mean; whole: `fuse_states`, with its checks.
+- floor: for each model but the first and each space, the products of what the space's scores are made of (incoming
+  weights for wb and gwb, all for auto) from matrices that lie ready, and one assignment. Nothing is checked, moved,
+  averaged or written in it. `auto` sweeps: its floor is that of one pass times its sweeps from all starts (placing all
+  models once is a sweep). Where a space stands twice on a tensor, its up to 22 assignments count as 1.
+- times: whole / floor. And with copies: whole / (floor + bare copies of what is returned: each model and one mean).
+- peak: most memory that the process held during the call, over what it held before, and the inputs. Limit: 1.25 x
+  (inputs + output) + 3 x the largest tensor; output is the fused state, every model aligned, and the couplings.
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
 import json
-import time
-from collections.abc import Callable, Mapping, Sequence
-from itertools import pairwise
+import multiprocessing
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import lap
 import torch
+from clock import Clock, forget_peak, least, peak, resident
 from networks import CASES, Case
-from torch import Tensor, nn
+from torch import Tensor
 
 import transfuse
+from transfuse import api
 from transfuse.layout import Block, Layout
 
-SMALL = ("MLPNet", "RNN-256", "LSTM-256")
-DEFAULT = ("MLPNet", "VGG11", "ResNet18", "RNN-256", "LSTM-256", "MLP-4096")
+State = Mapping[str, Tensor]
+SLOW = ("GPT-2 small",)  # minutes
+SHORT = {"GPT-2 small": 1, "MLP-4096": 3}  # `auto` stops after so many sweeps
+COLUMNS = ("trace", "couplings", "updates", "whole", "floor")
 
 
-def mlp(*sizes: int) -> nn.Module:
-    layers = [part for a, b in pairwise(sizes) for part in (nn.Linear(a, b), nn.ReLU())]
-    return nn.Sequential(*layers[:-1])
-
-
-WIDE = Case("MLP-4096", lambda: mlp(1024, 4096, 4096, 10), lambda: torch.randn(2, 1024))
-
-
-def seconds(function: Callable[[], Any], repeats: int) -> float:
-    """The least CPU time of a call."""
-    times = []
-    for _ in range(repeats):
-        start = time.process_time()
-        function()
-        times.append(time.process_time() - start)
-    return min(times)
-
-
-def matrices(state: Mapping[str, Tensor], blocks: Sequence[Block]) -> list[Tensor]:
+def matrices(state: State, blocks: Sequence[Block]) -> list[Tensor]:
     """What each block holds of each unit, [units, values]."""
     found = []
     for block in blocks:
@@ -59,13 +55,14 @@ def matrices(state: Mapping[str, Tensor], blocks: Sequence[Block]) -> list[Tenso
     return found
 
 
-def floor(states: Sequence[Mapping[str, Tensor]], layout: Layout, *, incoming: bool, repeats: int) -> float:
+def floor(states: Sequence[State], layout: Layout, *, incoming: bool, repeats: int) -> float:
     """CPU seconds of the products and assignments of one pass over all spaces and all models but the first."""
     total = 0.0
+    every = layout.blocks(layout.widths(states[0]))
     for space in layout.spaces:
         blocks = [
             block
-            for block in layout.blocks(layout.widths(states[0]))
+            for block in every
             if block.space == space.name
             and states[0][block.tensor].is_floating_point()
             and not (incoming and block.side == "consumes")
@@ -79,95 +76,125 @@ def floor(states: Sequence[Mapping[str, Tensor]], layout: Layout, *, incoming: b
             lap.lapjvs((scores.max() - scores).double().numpy(), return_cost=False)
 
         if blocks:
-            total += seconds(once, repeats)
+            total += least(once, repeats)
     return total * (len(states) - 1)
 
 
-def measure(case: Case, count: int, methods: Sequence[str], repeats: int) -> list[dict[str, Any]]:
-    """One row for each method."""
-    torch.manual_seed(0)
-    layout = transfuse.trace(case.build().eval(), case.inputs(), proof=False)
-    states = [case.build().state_dict() for _ in range(count)]
-    rows = []
-    for method in methods:
-        options = {"restarts": 0} if method == "auto" else {}
-        ended: list[str] = []
+def copies(states: Sequence[State]) -> list[dict[str, Tensor]]:
+    """Copies of all states, and their sum: as much as a fusion returns."""
+    found = [{name: tensor.clone() for name, tensor in state.items()} for state in states]
+    return [*found, {name: found[0][name] + found[1][name] for name in found[0]}]
 
-        def watch(stage: str, done: int, total: int, ended: list[str] = ended) -> None:
-            ended += [stage] if done == total else []
 
+def size_of(state: State) -> int:
+    """Bytes of a state."""
+    return sum(tensor.numel() * tensor.element_size() for tensor in state.values())
+
+
+def timed(states: Sequence[State], layout: Layout, method: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """One fusion: clocks of its parts, sweeps, memory."""
+    clocks = {name: Clock() for name in ("couplings", "updates", "whole")}
+    ended: list[str] = []
+
+    def watch(stage: str, done: int, total: int) -> None:
+        ended.extend([stage] if done == total else [])
+
+    def under(name: str, function: Any) -> Any:
+        @functools.wraps(function)
+        def run(*arguments: Any, **named: Any) -> Any:
+            with clocks[name]:
+                return function(*arguments, **named)
+
+        return run
+
+    row = transfuse.METHODS[method]
+    forget_peak()
+    before = resident()
+    with (
+        patch.dict(transfuse.METHODS, {method: replace(row, couple=under("couplings", row.couple))}),
+        patch.object(api, "carried_away", under("updates", api.carried_away)),
+        clocks["whole"],
+    ):
         result = transfuse.fuse_states(states, layout, method=method, progress=watch, **options)
-        spent = seconds(lambda m=method, o=options: transfuse.fuse_states(states, layout, method=m, **o), repeats)
-        bare = floor(states, layout, incoming=method != "auto", repeats=repeats)
-        placings = sum("placing" in stage for stage in ended) // (count - 1)
-        sweeps = placings + sum("sweep" in stage for stage in ended) if method == "auto" else 1
-        rows.append({
-            "network": case.name, "models": count, "method": method, "seconds": spent, "floor": bare, "sweeps": sweeps,
-            "times": spent / (bare * sweeps), "status": result.status,
-        })  # fmt: skip
-    return rows
+    held = peak() - before
+    placings = sum("placing" in stage for stage in ended) // max(1, len(states) - 1)
+    inputs = sum(map(size_of, states))
+    output = size_of(result.state) + sum(map(size_of, (*result.aligned, *result.couplings)))
+    largest = max(tensor.numel() * tensor.element_size() for tensor in states[0].values())
+    return {
+        **{name: clock.cpu for name, clock in clocks.items()},
+        "wall": {name: clock.wall for name, clock in clocks.items()},
+        "sweeps": placings + sum("sweep" in stage for stage in ended) if method == "auto" else 1,
+        "status": result.status, "inputs": inputs, "output": output, "largest": largest, "peak": inputs + held,
+        "limit": 1.25 * (inputs + output) + 3 * largest,
+    }  # fmt: skip
 
 
-def growth(repeats: int) -> list[dict[str, Any]]:
-    """Time against width, depth and number of models, each with the others small."""
-    cases = [("width", width, mlp(64, width, width, 10), 2) for width in (128, 256, 512, 1024, 2048)]
-    cases += [("depth", depth, mlp(64, *[128] * depth, 10), 2) for depth in (2, 4, 8, 16, 32)]
-    cases += [("models", count, mlp(64, 128, 128, 10), count) for count in (2, 4, 8, 16)]
-    rows = []
-    for kind, size, model, count in cases:
-        torch.manual_seed(0)
-        layout = transfuse.trace(model.eval(), torch.randn(2, 64), proof=False)
-        states = [{name: torch.randn_like(t) for name, t in model.state_dict().items()} for _ in range(count)]
-        spent = seconds(lambda s=states, la=layout: transfuse.fuse_states(s, la, method="wb", updates=0), repeats)
-        rows.append({"against": kind, "size": size, "seconds": spent})
-        print(f"{kind:<8} {size:6d} {spent:9.4f} s", flush=True)
-    return rows
+def measure(name: str, count: int, method: str, repeats: int) -> dict[str, Any]:
+    """One row of the table."""
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    warnings.simplefilter("ignore")
+    case = {each.name: each for each in CASES}[name]
+    model, trace = case.build().eval(), Clock()
+    transfuse.trace(torch.nn.Linear(2, 2), torch.randn(1, 2))  # libraries are loaded
+    with trace:
+        layout = transfuse.trace(model, case.inputs())
+    states = [case.build().state_dict() for _ in range(count)]
+    options = {"restarts": 0, "sweeps": SHORT.get(name, 100)} if method == "auto" else {}
+    tries = [timed(states, layout, method, options) for _ in range(repeats)]
+    best = min(tries, key=lambda row: row["whole"])
+    bare = floor(states, layout, incoming=method != "auto", repeats=repeats) * best["sweeps"]
+    copied = least(lambda: copies(states), repeats)
+    return {
+        "network": name, "models": count, "method": method, "trace": trace.cpu, **best, "peak": tries[0]["peak"],
+        "floor": bare, "times": best["whole"] / bare, "times_with_copies": best["whole"] / (bare + copied),
+    }  # fmt: skip
 
 
-def plot(rows: Sequence[Mapping[str, Any]], path: Path) -> None:
-    """Growth as a picture, with a line of slope 1 (and 3 for the width)."""
-    import matplotlib as mpl
+def alone(name: str, count: int, method: str, repeats: int) -> dict[str, Any]:
+    """The same in a process of its own."""
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        return pool.apply(measure, (name, count, method, repeats))
 
-    mpl.use("agg")
-    import matplotlib.pyplot as plt
 
-    figure, panels = plt.subplots(1, 3, figsize=(9, 3), layout="constrained")
-    for axes, (kind, power) in zip(panels, (("width", 3), ("depth", 1), ("models", 1)), strict=True):
-        own = [(row["size"], row["seconds"]) for row in rows if row["against"] == kind]
-        sizes, times = zip(*own, strict=True)
-        axes.loglog(sizes, times, "o-", label="measured")
-        axes.loglog(sizes, [times[-1] * (s / sizes[-1]) ** power for s in sizes], "--", label=f"power {power}")
-        axes.set(xlabel=kind, xticks=sizes, xticklabels=sizes)
-        axes.minorticks_off()
-        axes.legend(frameon=False)
-    panels[0].set_ylabel("CPU seconds")
-    figure.savefig(path, dpi=120)
+def show(row: Mapping[str, Any]) -> None:
+    """One line."""
+    times = " ".join(f"{row[column]:9.3f}" for column in COLUMNS)
+    print(
+        f"{row['network']:<12} {row['models']} {row['method']:<5} {times} {row['sweeps']:6d} {row['times']:6.2f} "
+        f"{row['times_with_copies']:6.2f} {row['peak'] / 1e6:7.0f} {row['limit'] / 1e6:7.0f}",
+        flush=True,
+    )
+
+
+def methods_of(case: Case, wanted: Sequence[str]) -> list[str]:
+    """The methods for a network: `gwb` where it is recurrent, otherwise `wb`."""
+    return ["gwb" if method == "wb" and "-256" in case.name else method for method in wanted]
 
 
 def main() -> None:
-    """Measure every case and print a table."""
+    """Measure every row and print a table."""
+    known = [case.name for case in CASES]
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--networks", nargs="+", choices=known, default=[name for name in known if name not in SLOW])
+    parser.add_argument("--models", nargs="+", type=int, default=[2])
+    parser.add_argument("--methods", nargs="+", default=["wb", "auto"], choices=["wb", "auto"])
+    parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--json", type=Path, help="also write the figures to this file")
-    parser.add_argument("--plot", type=Path, help="also draw the growth into this file")
-    parser.add_argument("--networks", nargs="+", default=DEFAULT, choices=[case.name for case in (*CASES, WIDE)])
-    parser.add_argument("--repeats", type=int, default=2)
     options = parser.parse_args()
-    torch.set_num_threads(1)
+    head = " ".join(f"{column:>9}" for column in COLUMNS)
+    print(f"{'network':<12} n {'how':<5} {head} sweeps  times  (copies) peak MB limit")
     rows = []
-    print(f"{'network':<12} n method  {'seconds':>9} {'floor':>9} sweeps  seconds / (floor x sweeps)")
-    for case in (*CASES, WIDE):
-        for count in ((2, 8) if case.name in SMALL else (2,)) if case.name in options.networks else ():
-            methods = ("gwb" if "-256" in case.name else "wb", "auto")
-            for row in measure(case, count, methods, options.repeats):
-                rows.append(row)
-                text = f"{row['seconds']:9.3f} {row['floor']:9.4f} {row['sweeps']:6d} {row['times']:8.1f}"
-                print(f"{case.name:<12} {count} {row['method']:<6} {text}", flush=True)
-    grown = growth(options.repeats)
-    if options.plot:
-        plot(grown, options.plot)
-    if options.json:
-        found = {"torch": torch.__version__, "rows": rows, "growth": grown}
-        options.json.write_text(json.dumps(found, indent=1) + "\n")
+    for case in CASES:
+        if case.name in options.networks:
+            for count in options.models:
+                for method in methods_of(case, options.methods):
+                    rows.append(alone(case.name, count, method, options.repeats))
+                    show(rows[-1])
+                    if options.json:
+                        found = {"torch": torch.__version__, "rows": rows}
+                        options.json.write_text(json.dumps(found, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -26,6 +26,12 @@ def mlpnet() -> nn.Module:
     return nn.Sequential(*[part for layer in layers for part in (layer, nn.ReLU())][:-1])
 
 
+def mlp(*sizes: int) -> nn.Module:
+    """Linear layers of these sizes, with biases and ReLU."""
+    layers = [part for a, b in pairwise(sizes) for part in (nn.Linear(a, b), nn.ReLU())]
+    return nn.Sequential(*layers[:-1])
+
+
 def vgg11() -> nn.Module:
     """VGG11 for 32 x 32 images, without norms and biases."""
     layers: list[nn.Module] = []
@@ -112,5 +118,6 @@ CASES = (
     Case("ResNet50", lambda: resnet((3, 4, 6, 3), bottleneck=True), lambda: torch.randn(1, 3, 32, 32)),
     Case("RNN-256", lambda: Recurrent(nn.RNN), lambda: torch.randn(2, 28, 28)),
     Case("LSTM-256", lambda: Recurrent(nn.LSTM), lambda: torch.randn(2, 28, 28)),
+    Case("MLP-4096", lambda: mlp(1024, 4096, 4096, 10), lambda: torch.randn(2, 1024)),
     Case("GPT-2 small", Decoder, lambda: torch.randint(5000, (1, 16))),
 )
