@@ -49,23 +49,31 @@ def carried(tensor: Tensor, axes: Axes, model: int, couplings: Couplings) -> Ten
     return result
 
 
-def carried_rows(tensor: Tensor, axes: Axes, model: int, couplings: Couplings) -> Callable[[slice], Tensor]:
-    """The carried tensor as a function of rows: where rows are permuted, no more than these is made."""
-    first = axes.get(0, ())
+def carried_rows(
+    tensor: Tensor, axes: Axes, model: int, couplings: Couplings, *, along: int = 0
+) -> Callable[[slice], Tensor]:
+    """The carried tensor as a function of rows, or of slices along another axis: no more than these is made of it."""
+    first = axes.get(along, ())
     if not all(couplings[pair.target.space].hard for pair in first):
         whole = carried(tensor, axes, model, couplings)
-        return lambda rows: whole[rows]
-    carriers = [_carrier(tensor, axis, pairs, model, couplings) for axis, pairs in axes.items() if axis]
+        return lambda rows: taken_slice(whole, along, rows)
+    carriers = [_carrier(tensor, axis, pairs, model, couplings) for axis, pairs in axes.items() if axis != along]
     if all(couplings[pair.target.space].still for pair in first):
-        return lambda rows: _through(carriers, tensor[rows])
-    index, factor = _index(tensor, 0, first, model, couplings)
-    return lambda rows: _through(carriers, _taken(tensor, 0, index[rows], None if factor is None else factor[rows]))
+        return lambda rows: _through(carriers, taken_slice(tensor, along, rows))
+    index, factor = _index(tensor, along, first, model, couplings)
+    return lambda rows: _through(carriers, _taken(tensor, along, index[rows], None if factor is None else factor[rows]))
 
 
-def pieces(shape: Sequence[int]) -> Iterator[slice]:
-    """Slices of rows of a tensor, small enough for the cache; a vector is one piece."""
-    size = max(1, _PIECE // int(np.prod(shape[1:]))) if len(shape) > 1 and 0 not in shape else max(1, shape[0])
-    return (slice(start, start + size) for start in range(0, shape[0], size))
+def taken_slice(tensor: Tensor, axis: int, rows: slice) -> Tensor:
+    """A slice along an axis, as a view."""
+    return tensor[(slice(None),) * axis + (rows,)]
+
+
+def pieces(shape: Sequence[int], *, along: int = 0, least: int = 1) -> Iterator[slice]:
+    """Slices along an axis, small enough for the cache but not thinner than `least` numbers across; a vector is one."""
+    length, whole = shape[along], int(np.prod(shape))
+    size = max(1, max(_PIECE, least) * length // whole) if len(shape) > 1 and whole else max(1, length)
+    return (slice(start, start + size) for start in range(0, length, size))
 
 
 def units_of(tensor: Tensor, block: Block, slots: NDArray[np.bool_] | None = None) -> Tensor:

@@ -15,7 +15,7 @@ In: states, a layout. Out: carried states, scores for couplings, the objective. 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -23,7 +23,7 @@ import torch
 from torch import Tensor
 
 from ..layout import Layout
-from .carrying import Axes, Couplings, Pair, carried, carried_rows, pieces, units_of
+from .carrying import Axes, Couplings, Pair, carried, carried_rows, pieces, taken_slice, units_of
 from .coupling import Coupling
 
 State = Mapping[str, Tensor]
@@ -207,13 +207,26 @@ class Problem:
             name = pair.target.tensor
             if name not in (self.terms if tensors is None else tensors):
                 continue
-            own, other = self.carried(model, name, couplings, but=pair), target[name]
             scale = shape[1] / shape[0] if pair.target.side == "consumes" else 1.0
-            for slots, total in ((pair.target.odd, odd), (~pair.target.odd, even)):
-                if slots.any():
-                    left, right = units_of(other, pair.target, slots), units_of(own, pair.models[model], slots)
-                    total.addmm_(left, right.T, alpha=self.importance.get(name, 1.0) * scale)
+            for left, right in self._facing(pair, model, target[name], couplings):
+                for slots, total in ((pair.target.odd, odd), (~pair.target.odd, even)):
+                    if slots.any():
+                        ours, theirs = units_of(left, pair.target, slots), units_of(right, pair.models[model], slots)
+                        total.addmm_(ours, theirs.T, alpha=self.importance.get(name, 1.0) * scale)
         return odd, even
+
+    def _facing(self, pair: Pair, model: int, target: Tensor, couplings: Couplings) -> Iterator[tuple[Tensor, Tensor]]:
+        """Pieces of a tensor of the target, cut across the axis of a block, and of a model, carried but there."""
+        axis, own = pair.target.axis, self.states[model][pair.target.tensor]
+        axes = {other: pairs for other, pairs in self._axes[pair.target.tensor].items() if other != axis}
+        if target.dim() == 1:
+            yield target, own
+            return
+        along = 0 if axis else 1
+        make = carried_rows(own, axes, model, couplings, along=along)
+        thick = 1024 * target.shape[axis]  # thinner products would be slower than one
+        for piece in pieces(target.shape, along=along, least=thick):
+            yield taken_slice(target, along, piece), make(piece)
 
     def agreement(self, model: int, target: State, couplings: Couplings, tensors: Collection[str]) -> float:
         """`sum_t omega_t <target_t, T(W_t)>` over some tensors."""
