@@ -20,6 +20,10 @@ def test_ticks_are_few_round_and_enclose_the_range(one, other):
     assert ticks[0] <= low + slack
     assert ticks[-1] >= high - slack
     assert 2 <= len(ticks) <= 8
+    texts = svg.tick_texts(ticks)
+    assert len(set(texts)) == len(texts)
+    for tick, text in zip(ticks, texts, strict=True):
+        assert abs(float(text) - tick) <= max(0.51 * (ticks[1] - ticks[0]), 0.005 * abs(tick))
 
 
 def test_curves_leave_out_what_is_not_finite_and_escape_names():

@@ -58,7 +58,7 @@ def _verdict(report: Report) -> str:
     if "fused" not in rows:
         return ""
     metric = "error" if "error" in rows["fused"] else next(iter(rows["fused"]))
-    unit = " %" if metric == "error" else ""
+    unit = "\u00a0%" if metric == "error" else ""
     bases = [values[metric] for name, values in rows.items() if name.startswith("model ")]
     average = rows.get("vanilla (plain average)")
     plain = f"; averaged as they are: {number(average[metric])}{unit}" if average else ""

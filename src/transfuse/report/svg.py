@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from html import escape
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,7 +44,9 @@ def curves(series: Series, *, ticks: Mapping[float, str], label: str, zero: bool
         across = (x - min(xs)) / ((max(xs) - min(xs)) or 1)
         return left + (right - left) * across, bottom - (bottom - top) * (y - marks[0]) / (marks[-1] - marks[0])
 
-    parts = [_rule(place(min(xs), y), place(max(xs), y), number(y)) for y in marks]
+    parts = [
+        _rule(place(min(xs), y), place(max(xs), y), text) for y, text in zip(marks, tick_texts(marks), strict=True)
+    ]
     for x, text in ticks.items():
         across = place(x, marks[0])[0]
         anchor = "start" if x == min(xs) else "end" if x == max(xs) else "middle"
@@ -63,11 +66,25 @@ def nice_ticks(low: float, high: float) -> list[float]:
         ([0.0, 2.0, 4.0, 6.0, 8.0, 10.0], [3.0, 4.0, 5.0, 6.0])
     """
     if high - low <= max(1e-9 * max(abs(low), abs(high)), 1e-300):  # flat: any range above it
-        high = low + (abs(low) or 1.0)
+        high = low + (abs(low) if abs(low) > 1e-280 else 1.0)
     step = 10.0 ** math.floor(math.log10(high - low))
     step *= next(factor for factor in (0.2, 0.5, 1.0, 2.0) if (high - low) / (step * factor) <= 5)
     first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
     return [float(f"{index * step:.12g}") for index in range(first, last + 1)]
+
+
+def tick_texts(ticks: Sequence[float]) -> list[str]:
+    """A few digits for each, or as many as tell them apart.
+
+    Example:
+        >>> tick_texts([0.0, 2.5, 5.0]), tick_texts([103.8, 104.0, 104.2])
+        (['0', '2.5', '5'], ['103.8', '104.0', '104.2'])
+    """
+    texts = [number(tick) for tick in ticks]
+    if len(set(texts)) == len(texts):
+        return texts
+    digits = max(0, -math.floor(math.log10(min(b - a for a, b in pairwise(ticks)))))
+    return [f"{tick:.{digits}f}" for tick in ticks]
 
 
 def coupling(image: Array) -> str:
