@@ -47,8 +47,8 @@ class Job:
     @property
     def choices(self) -> list[dict[str, Any]]:
         """Hyper-parameters to choose from."""
-        names, grid = ROWS[self.row].grid, PROFILES[self.profile].grid
-        return [dict(zip(names, each, strict=True)) for each in product(*(grid[name] for name in names))]
+        grid = PROFILES[self.profile].grid_of(self.row)
+        return [dict(zip(grid, each, strict=True)) for each in product(*grid.values())]
 
     def configuration(self) -> dict[str, Any]:
         """All that decides the result, beside base networks from elsewhere."""
@@ -97,7 +97,7 @@ def configuration(cell: Cell, row: str, profile: str, group: int) -> dict[str, A
             "turns": cell.turns,
             "target": None if cell.target is None else chosen.settings[cell.target].network,
             "group": group,
-            "grid": {name: chosen.grid[name] for name in ROWS[row].grid},
+            "grid": chosen.grid_of(row),
             "settings": [{"network": s.network, "data": s.data, "training": s.training} for s in settings],
         }
     )

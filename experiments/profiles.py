@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from .records import Build, Data, Setting, Skill, Training, View
+from .rows import ROWS
 
 # Not in the paper: batches of 64 (MLPNet) and 128 (ResNet18), flips and shifts, and how many examples validate.
 MLP_TRAINING = Training("sgd", 0.05, epochs=20, batch=64, momentum=0.5)
@@ -38,9 +39,9 @@ CPU_EPOCHS = {
     ("sst2", "rnn"): 3,
     ("agnews", "rnn"): 3,
     ("dbpedia", "rnn"): 12,
-    ("sst2", "lstm"): 2,
+    ("sst2", "lstm"): 1,
     ("agnews", "lstm"): 2,
-    ("dbpedia", "lstm"): 3,
+    ("dbpedia", "lstm"): 2,
 }
 VECTORS = {"rnn": 100, "lstm": 50}
 SKILLS = {"a": Skill(4, True, 0.1), "b": Skill(4, False, 0.9)}
@@ -52,7 +53,7 @@ class Profile:
 
     Args:
         settings: Base networks by name.
-        grid: Values of hyper-parameters to choose from.
+        grid: Values of hyper-parameters to choose from; `row.name` for one row alone.
         points: Of a barrier.
         plane: Points along each side of a plane.
         shown: How many test examples a landscape is measured on; None for all.
@@ -65,6 +66,10 @@ class Profile:
     plane: int
     shown: int | None = None
     cells: int | None = None
+
+    def grid_of(self, row: str) -> dict[str, tuple[Any, ...]]:
+        """Values of the hyper-parameters of a row."""
+        return {name: self.grid.get(f"{row}.{name}", self.grid[name]) for name in ROWS[row].grid}
 
 
 def _text(name: str, cell: str) -> Setting:
@@ -173,7 +178,7 @@ PROFILES = {
     ),
     "cpu": Profile(
         {name: _cpu(name, setting) for name, setting in PAPER.items()},
-        {"epsilon": (None, 0.01), "alpha": (1.0, 5.0, 10.0, 20.0)},
+        {"epsilon": (None,), "gwb.epsilon": (None, 0.01), "alpha": (1.0, 5.0, 10.0, 20.0)},
         points=25,
         plane=21,
         shown=2000,
