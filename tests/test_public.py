@@ -11,6 +11,9 @@ import transfuse
 SCRIPTS = {
     "importing alone does not import torch": "import sys, transfuse; assert 'torch' not in sys.modules",
     "a public name is found": "import transfuse; assert transfuse.fuse is transfuse.fuse; transfuse.layout.Layout",
+    "nothing heavy is imported before it is used": "import torch, sys; before = set(sys.modules); import transfuse; "
+    "transfuse.fuse; new = {name.split('.')[0] for name in set(sys.modules) - before}; "
+    "assert not new & {'matplotlib', 'transformers', 'ot', 'scipy', 'pandas', 'PIL'}, new",
     "rooms are found": "from transfuse import layout, tracing\nimport transfuse.api\nassert transfuse.api.fuse",
 }
 

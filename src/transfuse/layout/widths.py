@@ -74,13 +74,11 @@ def solve(spaces: Sequence[Space], tensors: Tensors, state: Mapping[str, HasShap
     listed = {slot.space for _, _, axis, _ in open_axes for run in axis.segments
               if isinstance(run, Run) and run.units is not None for slot in run.cell}  # fmt: skip
     widths = {space.name: space.units for space in spaces if space.name in listed}
-    while True:
-        unknown = [entry for entry in open_axes if not set(entry[2].spaces) <= widths.keys()]
-        if not unknown:
-            break
-        single = [entry for entry in unknown if len(_unknowns(entry[2], widths)) == 1]
+    unknown = open_axes
+    while unknown := [entry for entry in unknown if not set(entry[2].spaces) <= widths.keys()]:
+        single = next((entry for entry in unknown if len(_unknowns(entry[2], widths)) == 1), None)
         if single:
-            _, _, axis, length = single[0]
+            _, _, axis, length = single
             (group,) = _unknowns(axis, widths)
             known = [widths[name] for name in group if name in widths]
             width = known[0] if known else _width_on(axis, group, widths, length)

@@ -15,8 +15,6 @@ from fractions import Fraction
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 
 from ..layout import Axis, Fixed, Layout, Run, Side, Slot, Space
 from .degrees import Row, solve
@@ -85,6 +83,9 @@ def _atoms(reading: Reading, shapes: Iterable[str]) -> _Atoms:
 
 def _classes(registry: Registry) -> tuple[Ids, Ids]:
     """For each id its slot and its unit."""
+    from scipy.sparse import coo_array  # imported when it is needed: a tenth of the time of `import torch`
+    from scipy.sparse.csgraph import connected_components
+
     slots = registry.slots(np.arange(registry.size))
     left = np.concatenate([a for a, _ in registry.together] or [np.zeros(0, dtype=np.int64)])
     right = np.concatenate([b for _, b in registry.together] or [np.zeros(0, dtype=np.int64)])
