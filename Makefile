@@ -9,13 +9,13 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c c
 # One thread per worker: xdist already fills the cores.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest
 
-.PHONY: help demo test long bench results-smoke format clean
+.PHONY: help demo test long bench bench-long results-smoke format clean
 
 help:
 	@echo "make demo    train, fuse and compare small networks on real digits; writes demo/report.html"
 	@echo "make test    formatter, linter, types and the default tests"
 	@echo "make long    the tests marked long"
-	@echo "make bench   time of tracing and of planes"
+	@echo "make bench   time and memory of imports, traces, fusions, planes and peers, in minutes; make bench-long: all of them"
 	@echo "make results-smoke  every experiment on tiny networks, with tables and figures, in build/smoke"
 	@echo "make format  format and fix what can be fixed"
 	@echo "make clean   remove .venv, caches and builds"
@@ -32,10 +32,27 @@ test: $(VENV)/.dev
 long: $(VENV)/.dev
 	$(PYTEST) -m long
 
+# Figures go to build/bench as JSON; docs/performance.md says what they mean.
+BENCH := build/bench
+MEASURE := OMP_NUM_THREADS=1 $(BIN)/python benchmarks
 bench: $(VENV)/.runtime
-	$(BIN)/python benchmarks/trace_time.py
-	$(BIN)/python benchmarks/plane_time.py
-	$(BIN)/python benchmarks/command_memory.py --megabytes 100 --width 512 --methods vanilla
+	@mkdir -p $(BENCH)
+	$(MEASURE)/import_time.py --json $(BENCH)/import.json
+	$(MEASURE)/trace_time.py --repeats 1 --json $(BENCH)/trace.json
+	$(MEASURE)/fuse_time.py --methods wb --json $(BENCH)/fuse.json
+	$(MEASURE)/growth.py --widest 1024 --json $(BENCH)/growth.json
+	$(MEASURE)/peers.py --networks MLP-digits MLPNet $(if $(REBASIN),--rebasin $(REBASIN)) --json $(BENCH)/peers.json
+	$(MEASURE)/plane_time.py --repeats 1 --json $(BENCH)/plane.json
+	$(MEASURE)/command_memory.py --megabytes 100 --width 512 --methods vanilla --json $(BENCH)/command.json
+
+# Everything, half an hour and more. With the package rebasin in an environment of its own: make bench-long REBASIN=.../python
+bench-long: bench $(VENV)/.dev
+	$(MEASURE)/fuse_time.py --methods auto --json $(BENCH)/fuse_auto.json
+	$(MEASURE)/fuse_time.py --models 8 --networks MLPNet VGG11 ResNet18 RNN-256 LSTM-256 --json $(BENCH)/fuse_8.json
+	$(MEASURE)/fuse_time.py --networks "GPT-2 small" --repeats 1 --json $(BENCH)/fuse_gpt2.json
+	$(MEASURE)/growth.py --widest 8192 --json $(BENCH)/growth.json --plot docs/figures/performance_growth.svg
+	$(MEASURE)/peers.py --loops --networks MLP-digits MLPNet VGG11 ResNet18 ResNet50 RNN-256 LSTM-256 \
+		$(if $(REBASIN),--rebasin $(REBASIN)) --json $(BENCH)/peers.json
 
 # Tiny networks on shipped digits: whether everything runs, not how well.
 SMOKE := build/smoke
