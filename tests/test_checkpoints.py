@@ -333,7 +333,7 @@ def test_what_cannot_be_written_is_refused_before_work(tmp_path, monkeypatch):
             check_writable(path, like, 10)
     check_writable(tmp_path / "there.pt", like, 10, force=True)
     monkeypatch.setattr("shutil.disk_usage", lambda path: type("Usage", (), {"free": 9})())
-    with pytest.raises(InputError, match=r"needs 0\.0 MB, but .* free; make room"):
+    with pytest.raises(InputError, match=r"needs 10 bytes, but .* has only 9 bytes free; make room"):
         check_writable(tmp_path / "a.pt", like, 10)
 
 

@@ -56,12 +56,14 @@ def size_told(count: int) -> str:
     """Bytes for people.
 
     Example:
-        >>> size_told(10_248), size_told(18_446_480), size_told(1_007_000_000)
-        ('10.2 KB', '18.4 MB', '1.01 GB')
+        >>> size_told(96), size_told(10_248), size_told(18_446_480), size_told(1_007_000_000)
+        ('96 bytes', '10.2 KB', '18.4 MB', '1.01 GB')
     """
     if count >= 1e9:
         return f"{count / 1e9:.2f} GB"
-    return f"{count / 1e6:.1f} MB" if count >= 1e6 else f"{count / 1e3:.1f} KB"
+    if count >= 1e6:
+        return f"{count / 1e6:.1f} MB"
+    return f"{count / 1e3:.1f} KB" if count >= 1e3 else f"{count} bytes"
 
 
 def entries_of(tensors: Mapping[str, Tensor]) -> dict[str, Entry]:
