@@ -13,8 +13,12 @@ from pathlib import Path
 from torch import Tensor
 
 from ..errors import InputError, listing
-from . import export_archive, pytorch_file, safetensors_file
+from .export_archive import is_archive
+from .export_archive import read as read_archive
+from .pytorch_file import read as read_pytorch
+from .pytorch_file import without_prefix
 from .records import Checkpoint, Kind, Tensors, Wrapping, entries_of, renamed
+from .safetensors_file import read as read_safetensors
 
 INDEX = ".index.json"
 WEIGHTS = ("model.safetensors", f"model.safetensors{INDEX}", "pytorch_model.bin", f"pytorch_model.bin{INDEX}")
@@ -51,12 +55,12 @@ def _file(path: Path) -> Checkpoint:
     if path.name.endswith(INDEX):
         return _sharded(path)
     if path.suffix == ".safetensors":
-        tensors, metadata = safetensors_file.read(path)
+        tensors, metadata = read_safetensors(path)
         return _with_ties(path, "safetensors", tensors, metadata, (path,))
-    if export_archive.is_archive(path):
-        archived, ties, texts = export_archive.read(path)
+    if is_archive(path):
+        archived, ties, texts = read_archive(path)
         return Checkpoint(path, "export", archived, (path,), ties, texts)
-    state, ties, wrapping = pytorch_file.read(path)
+    state, ties, wrapping = read_pytorch(path)
     return Checkpoint(path, "pytorch", state, (path,), ties, {}, wrapping)
 
 
@@ -66,7 +70,7 @@ def _with_ties(
     """Tied tensors that a file names in its metadata (as `safetensors.torch.save_model` does) under each name."""
     ties = {name: kept for name, kept in metadata.items() if name not in tensors and kept in tensors}
     own = {name: name for name in tensors}
-    stripped, prefix = pytorch_file.without_prefix(dict.fromkeys([*own, *ties]))  # type: ignore[arg-type]
+    stripped, prefix = without_prefix(dict.fromkeys([*own, *ties]))  # type: ignore[arg-type]
     sources = {name: (own | ties)[prefix + name] for name in stripped}
     return Checkpoint(
         path, kind, renamed(tensors, sources), files,

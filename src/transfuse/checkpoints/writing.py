@@ -19,10 +19,12 @@ from torch import Tensor
 
 from ..errors import InputError
 from ..files import whole_file, whole_folder, write_whole
-from . import export_archive, pytorch_file, safetensors_file
+from .export_archive import write as write_archive
 from .opening import INDEX, WEIGHTS
 from .provenance import KEY, Provenance, card, card_path
+from .pytorch_file import content_of
 from .records import Checkpoint, Entry, Tensors, entries_of, renamed, size_told
+from .safetensors_file import write as write_safetensors
 
 SHARD = 5 * 10**9  # bytes; what model hubs prefer
 PICKLED = (".pt", ".pth", ".ckpt", ".bin")
@@ -80,9 +82,9 @@ def write_checkpoint(
         written += _write_shards(out, tensors, like, provenance, shard_bytes)
     elif kind == "export":
         with whole_file(out) as temporary:
-            export_archive.write(temporary, like.path, tensors, {**like.metadata, f"{KEY}.json": provenance.json()})
+            write_archive(temporary, like.path, tensors, {**like.metadata, f"{KEY}.json": provenance.json()})
     else:
-        content = pytorch_file.content_of(tensors, like.ties, like.wrapping, json.loads(provenance.json()))
+        content = content_of(tensors, like.ties, like.wrapping, json.loads(provenance.json()))
         with whole_file(out) as temporary:
             torch.save(content, temporary)
     return [*written, write_whole(card_path(out), card(provenance, out.name).encode())]
@@ -125,7 +127,7 @@ def _metadata(like: Checkpoint, ties: Mapping[str, str], provenance: Provenance)
 def _write_safetensors(out: Path, tensors: Mapping[str, Tensor], like: Checkpoint, provenance: Provenance) -> None:
     stored, ties = _stored(tensors, like)
     with whole_file(out) as temporary, temporary.open("wb") as file:
-        safetensors_file.write(file, list(stored.entries.values()), stored, _metadata(like, ties, provenance))
+        write_safetensors(file, list(stored.entries.values()), stored, _metadata(like, ties, provenance))
 
 
 def _write_shards(
@@ -146,7 +148,7 @@ def _write_shards(
     for number, group in enumerate(groups, start=1):
         file = out.with_name(f"{stem}-{mark}-{number:05}-of-{len(groups):05}.safetensors")
         with whole_file(file) as temporary, temporary.open("wb") as opened:
-            safetensors_file.write(opened, group, stored, metadata)
+            write_safetensors(opened, group, stored, metadata)
         files.append(file)
         homes |= {entry.name: file.name for entry in group}
     total = sum(entry.bytes for group in groups for entry in group)

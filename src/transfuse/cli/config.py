@@ -25,7 +25,7 @@ from typing import Any
 import yaml
 
 from ..errors import InputError, listing
-from . import parser
+from .parser import build, parse
 
 OTHER_NAMES = {"merge_method": "method", "out_path": "out", "parameters": "option"}
 
@@ -44,7 +44,7 @@ def read(path: str) -> Namespace:
         raise InputError(f"{path} is no YAML ({' '.join(str(error).split())})") from error
     if not isinstance(content, dict):
         raise InputError(f"{path} holds {type(content).__name__}; expected keys such as merge_method, models, out_path")
-    return parser.parse(_arguments(content, path))
+    return parse(_arguments(content, path))
 
 
 def _arguments(content: dict[str, Any], path: str) -> list[str]:
@@ -69,7 +69,7 @@ def _arguments(content: dict[str, Any], path: str) -> list[str]:
 
 def _flags() -> dict[str, str]:
     """Key -> flag, for every option of `fuse`."""
-    verbs = next(action for action in parser.build()._actions if isinstance(action, argparse._SubParsersAction))
+    verbs = next(action for action in build()._actions if isinstance(action, argparse._SubParsersAction))
     actions = verbs.choices["fuse"]._actions
     return {a.dest: a.option_strings[-1] for a in actions if a.option_strings and a.dest != "help"}
 

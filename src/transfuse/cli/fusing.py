@@ -29,11 +29,11 @@ from ..checkpoints import (
 from ..errors import InputError
 from ..methods import METHODS
 from ..streaming import fuse_streamed, in_scale_of_lazily
-from . import config, specs
+from .config import read as read_config
 from .jobs import Job, check_new, prepared
 from .planning import estimate, told
 from .running import Outcome
-from .specs import blueprint, pairs
+from .specs import blueprint, data_of, evaluation, pairs
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +49,7 @@ class _Result:
 
 def run(options: Namespace) -> Outcome:
     """Fuse as a YAML file says."""
-    merged = config.read(options.config)
+    merged = read_config(options.config)
     for flag in ("json", "quiet", "verbose", "debug", "dry_run", "force"):
         setattr(merged, flag, getattr(options, flag) or getattr(merged, flag))
     return fuse(merged)
@@ -175,14 +175,14 @@ def _fused_modules(options: Namespace, job: Job, target: Any, chosen: Mapping[st
     """Fuse modules: what activations, corrections and reports need."""
     fusion = api.fuse(
         job.modules(), job.inputs, layout=job.layout, method=options.method, weights=options.weights,
-        target=target or None, data=specs.data(options)[0] if options.data else None, terms=options.terms,
+        target=target or None, data=data_of(options)[0] if options.data else None, terms=options.terms,
         finish=options.recalibrate, synthetic=not options.no_synthetic, seed=options.seed,
         progress=not options.quiet, **chosen,
     )  # fmt: skip
     if options.report:
         options.evaluate = None
-        labeled = options.data and specs.data(options)[1] is not None
-        evaluate = specs.evaluation(options, fusion.parents[0]) if labeled else None
+        labeled = options.data and data_of(options)[1] is not None
+        evaluate = evaluation(options, fusion.parents[0]) if labeled else None
         fusion.report(options.report, evaluate=evaluate)
     states = fusion.states
     done = fusion.recalibration.method

@@ -9,10 +9,10 @@ from typing import Any
 from .. import api, landscape
 from ..errors import InputError
 from ..files import whole_file
-from . import specs
 from .fusing import method_options
 from .jobs import check_new, opened_modules, prepared
 from .running import Outcome
+from .specs import check_measures, data_of, evaluation, example_inputs
 
 PICTURES = (".svg", ".pdf", ".png")
 
@@ -22,9 +22,9 @@ def barrier(options: Namespace) -> Outcome:
     _check_outputs(options)
     chosen = method_options(options)
     (one, other), plan = opened_modules(options, options.models)
-    evaluate = specs.evaluation(options, one)
+    evaluate = evaluation(options, one)
     if options.align:
-        inputs = specs.example_inputs(options, plan)
+        inputs = example_inputs(options, plan)
         how: dict[str, Any] = {"method": options.method, "seed": options.seed, "finish": "none", **chosen}
         one, other = api.fuse([one, other], inputs, **how).aligned  # in a common order and scale
     found = landscape.barrier(
@@ -49,7 +49,7 @@ def plane(options: Namespace) -> Outcome:
     """Loss and error on the plane through three checkpoints."""
     _check_outputs(options)
     (origin, x, y), _ = opened_modules(options, options.models)
-    evaluate = specs.evaluation(options, origin)
+    evaluate = evaluation(options, origin)
     marks = dict(zip(_names(options.models), (origin, x, y), strict=True))
     found = landscape.plane(
         origin, x, y, evaluate, grid=options.grid, margin=options.margin, marks=marks,
@@ -71,10 +71,10 @@ def report(options: Namespace) -> Outcome:
     """Fuse, measure, and write one page about it."""
     check_new(options.out, force=options.force)
     chosen = method_options(options)
-    specs.check_measures(options)
+    check_measures(options)
     job = prepared(options, options.models)
     modules = job.modules()
-    evaluate = specs.evaluation(options, modules[0])
+    evaluate = evaluation(options, modules[0])
     fusion: Any = api.fuse(
         modules, job.inputs, layout=job.layout, method=options.method, weights=options.weights,
         seed=options.seed, progress=not options.quiet, **chosen,
@@ -89,11 +89,11 @@ def _norm_data(options: Namespace) -> Any:
         return None
     if not options.data:
         raise InputError("--reset-batchnorm computes statistics from inputs: pass --data")
-    return list(specs.data(options)[0].split(options.batch_size))
+    return list(data_of(options)[0].split(options.batch_size))
 
 
 def _check_outputs(options: Namespace) -> None:
-    specs.check_measures(options)
+    check_measures(options)
     check_new(options.out, force=options.force)
     check_new(options.plot, force=options.force)
     if options.out and Path(options.out).suffix not in (".json", ".npz"):

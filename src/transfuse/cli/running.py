@@ -15,7 +15,7 @@ from types import FrameType
 from typing import Any
 
 from ..errors import FusionError, InputError, LayoutError
-from . import parser
+from .parser import parse
 
 VERBS = {
     "fuse": "fusing:fuse",
@@ -55,7 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     debug = "--debug" in given
     previous = _stop_politely()
     try:
-        options = parser.parse(given)
+        options = parse(given)
         outcome = Outcome(text=_version()) if options.version else _verb(options.verb)(options)
         _print(outcome, options)
         return int(outcome.failed)

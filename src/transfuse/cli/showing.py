@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import InputError
-from . import parser
+from .parser import build
 from .running import Outcome
 
 
@@ -112,7 +112,7 @@ def completion(options: Namespace) -> Outcome:
         raise ModuleNotFoundError(str(error), name="shtab") from error
     from ..methods import METHODS
 
-    whole = parser.build()
+    whole = build()
     for verb in whole._subparsers._group_actions[0].choices.values():  # type: ignore[union-attr]
         for action in verb._actions:
             if action.dest == "method":

@@ -212,7 +212,7 @@ def example_inputs(options: Namespace, plan: Blueprint) -> Any:
     if options.input_shape:
         return torch.randn(2, *options.input_shape, generator=torch.Generator().manual_seed(0))
     if getattr(options, "data", None):
-        return data(options)[0][:2]
+        return data_of(options)[0][:2]
     if plan.inputs is not None:
         return plan.inputs()
     raise InputError(
@@ -237,7 +237,7 @@ def tensors_in(path: str, flag: str) -> dict[str, Tensor]:
     return dict(open_checkpoint(file).tensors)
 
 
-def data(options: Namespace) -> tuple[Tensor, Tensor | None]:
+def data_of(options: Namespace) -> tuple[Tensor, Tensor | None]:
     """Inputs, in the shape that was asked for, and labels if there are any."""
     labels: Tensor | None
     if options.data == "digits":
@@ -272,7 +272,7 @@ def evaluation(options: Namespace, model: nn.Module) -> Callable[[nn.Module], An
         function: Callable[[nn.Module], Any] = imported(options.evaluate, "--evaluate")
         return function
     check_measures(options)
-    inputs, labels = data(options)
+    inputs, labels = data_of(options)
     if labels is None:
         raise InputError(f"--data {options.data} has no `labels`; add them, or pass --evaluate file.py:function")
     _check_labeled(model, inputs, labels, f"--data {options.data}")

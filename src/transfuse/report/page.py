@@ -11,10 +11,9 @@ from html import escape
 from importlib.resources import files
 
 from ..layout import Layout
-from . import svg
 from .contents import Report
 from .surface import plane_map
-from .svg import number
+from .svg import coupling, curves, number
 
 LISTED = 12  # names of tensors for one reason; the rest is counted
 
@@ -92,7 +91,7 @@ def _barriers(report: Report) -> str:
             f"{name} (barrier {number(each.height(metric))})": (each.positions.tolist(), each.of(metric).tolist())
             for name, each in report.barriers.items()
         }
-        chart = svg.curves(series, ticks={0.0: "model 1", 0.5: "midpoint", 1.0: "model 2"}, label=metric)
+        chart = curves(series, ticks={0.0: "model 1", 0.5: "midpoint", 1.0: "model 2"}, label=metric)
         figures.append(f"<figure><h3>{escape(_unit(metric))}</h3>{chart}</figure>")
     text = (
         "<p>Every network on the straight line from model 1 to model 2, evaluated. The barrier is how far the values "
@@ -194,7 +193,7 @@ def _coupling_pictures(report: Report) -> Iterator[str]:
     for each in report.couplings:
         negated = f", {each.negated} negated" if each.negated else ""
         yield (
-            f"<div>{svg.coupling(each.image)}<h3>model {each.model}: {escape(each.space)}</h3>"
+            f"<div>{coupling(each.image)}<h3>model {each.model}: {escape(each.space)}</h3>"
             f'<p class="soft">{each.shape[0]} × {each.shape[1]}; {_entries(each.entries)} per unit{negated}</p>'
             "</div>"
         )
@@ -229,7 +228,7 @@ def _objective(report: Report) -> str:
         return ""
     numbers = [float(index) for index in range(1, count + 1)]
     ticks = {1.0: "sweep 1", float(count): f"sweep {count}"}
-    chart = svg.curves({"objective": (numbers, report.objective)}, ticks=ticks, label="objective", zero=False)
+    chart = curves({"objective": (numbers, report.objective)}, ticks=ticks, label="objective", zero=False)
     return _section("Objective", f'<div class="pair"><figure>{chart}</figure></div>')
 
 
