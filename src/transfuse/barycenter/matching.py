@@ -75,24 +75,32 @@ def best_match(problem: Problem, space: str, model: int, target: State, *, coupl
     touched = [name for name in problem.terms_of(space) if name in target]
     present = couplings[space]
 
-    def scores(coupling: Coupling) -> tuple[Tensor, Tensor]:
-        return problem.scores(space, model, target, {**couplings, space: coupling}, tensors=touched)
-
-    def value(coupling: Coupling) -> float:
-        return problem.agreement(model, target, {**couplings, space: coupling}, touched)
-
     if not problem.is_quadratic(space, touched):
-        odd, even = scores(present)
+        odd, even = problem.scores(space, model, target, couplings, tensors=touched)
         found = Coupling.best(odd, even, signs=allowed)
         return Match(found, present.agreement(odd, even), found.agreement(odd, even)) if present.hard else Match(found)
-    best, after = ascend(
+    twice = [name for name in touched if problem.is_quadratic(space, [name])]
+    linear = problem.scores(space, model, target, couplings, tensors=[name for name in touched if name not in twice])
+    stands = [pair.target.tensor for pair in problem.blocks_of[space]]
+    bilinear = all(stands.count(name) == 2 for name in twice)
+
+    def at(coupling: Coupling) -> tuple[float, Tensor]:
+        """The agreement and its gradient. What is bilinear in a permutation is half of its own gradient along it."""
+        moved = {**couplings, space: coupling}
+        odd, even = problem.scores(space, model, target, moved, tensors=twice)
+        if coupling.hard and bilinear:
+            value = coupling.agreement(*linear) + coupling.agreement(odd, even) / 2
+        else:
+            value = problem.agreement(model, target, moved, touched)
+        return value, torch.stack([odd.add_(linear[0]), even.add_(linear[1])])
+
+    best, before, after = ascend(
         present,
-        gradient=lambda coupling: torch.stack(scores(coupling)),
-        value=value,
-        vertex=lambda at: Coupling.best(at[0], at[1], signs=allowed),
+        at=at,
+        vertex=lambda slopes: Coupling.best(slopes[0], slopes[1], signs=allowed),
         matrix=lambda coupling: coupling.matrices,
     )
-    return Match(best, value(present), after)
+    return Match(best, before, after)
 
 
 def _distances(problem: Problem, space: str, model: int, target: State, couplings: Couplings) -> Tensor:

@@ -21,27 +21,25 @@ Vertex = TypeVar("Vertex")
 def ascend(
     start: Vertex,
     *,
-    gradient: Callable[[Vertex], Tensor],
-    value: Callable[[Vertex], float],
+    at: Callable[[Vertex], tuple[float, Tensor]],
     vertex: Callable[[Tensor], Vertex],
     matrix: Callable[[Vertex], Tensor],
     steps: int = 20,
-) -> tuple[Vertex, float]:
-    """A vertex with a value not below that of the start, and the value.
+) -> tuple[Vertex, float, float]:
+    """A vertex with a value not below that of the start, and both values, that of the start first.
 
     Args:
         start: A vertex (a permutation, maybe with signs).
-        gradient: The gradient of the objective at a vertex; both occurrences of the coupling count.
-        value: The objective at a vertex.
+        at: The objective at a vertex and its gradient there, a new tensor; both occurrences of the coupling count.
         vertex: The best vertex for a linear objective with these coefficients.
         matrix: A vertex as a matrix.
         steps: Most steps inside, before the last one that ends at a vertex.
     """
-    best, best_value = start, value(start)
-    here, here_value, slopes = matrix(start).clone(), best_value, gradient(start)
+    start_value, slopes = at(start)
+    best, best_value, here, here_value = start, start_value, matrix(start).clone(), start_value
     for _ in range(steps):
         towards = vertex(slopes)
-        there_value = value(towards)
+        there_value, there_slopes = at(towards)
         if there_value > best_value:
             best, best_value = towards, there_value
         direction = matrix(towards) - here
@@ -52,7 +50,7 @@ def ascend(
         length = 1.0 if curvature >= 0 else min(1.0, -slope / (2 * curvature))
         here.add_(direction, alpha=length)
         here_value += length * slope + length**2 * curvature
-        slopes.lerp_(gradient(towards), length)
+        slopes.lerp_(there_slopes, length)
     last = vertex(here)
-    last_value = value(last)
-    return (last, last_value) if last_value > best_value else (best, best_value)
+    last_value, _ = at(last)
+    return (last, start_value, last_value) if last_value > best_value else (best, start_value, best_value)
