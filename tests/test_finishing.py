@@ -205,6 +205,7 @@ def test_forward_runs_odd_batches():
     ("options", "text"),
     [
         ({"finish": "best"}, "finish is 'best'; expected auto, none, batchnorm"),
+        ({"finish": "batchnorm", "data": X}, "finish is 'batchnorm', but the models have no batch norm"),
         ({"terms": "all"}, "terms is 'all'; expected one of weights, activations, both"),
         ({"terms": "both"}, "there is no data to see activations on"),
         ({"method": "activation"}, "there is no data to see activations on"),

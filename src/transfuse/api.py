@@ -189,6 +189,7 @@ def fuse(  # noqa: PLR0913
     batches = None if data is None else Batches.of(data, forward=forward)
     example = Arguments.of(example_inputs) if synthetic and example_inputs is not None else None
     finish_by = Finish(finish or row.finish, batches, example, seed, progress)
+    finish_by.check(models[0])
     activations = seen_activations(models, layout, batches, terms or row.terms or ("both" if batches else "weights"))
     states = fuse_states(
         [model.state_dict() for model in models],

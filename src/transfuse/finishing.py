@@ -95,6 +95,11 @@ class Finish:
         if self.method in CORRECTIONS and self.data is None and self.example is None:
             raise InputError(f"finish is {self.method!r}, but there are no inputs; pass data= or example_inputs")
 
+    def check(self, model: nn.Module) -> None:
+        """Refuse what is no correction of this network."""
+        if self.method == "batchnorm" and not norms_of(model):
+            raise InputError("finish is 'batchnorm', but the models have no batch norm with running statistics")
+
 
 @dataclass(frozen=True, eq=False)
 class Parents:
