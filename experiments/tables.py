@@ -26,7 +26,8 @@ HEAD = """# Results
 Made by `python -m experiments tables` from the lines in `experiments/results`, and from nothing else;
 [docs/experiments.md](docs/experiments.md) says how to run them. Numbers are test accuracies in percent: mean ± standard
 deviation (number of groups of base networks), and below it the paper's. Hyper-parameters were chosen on validation
-examples, never on test examples.
+examples, never on test examples. Figures from the same lines are in `experiments/figures`. What the numbers say, where
+goals were missed and what was tried is in [docs/experiments.md](docs/experiments.md).
 """
 NOTHING = "\nThere are no results yet: `python -m experiments run all --profile cpu` makes some.\n"
 PROFILES = {
