@@ -10,14 +10,14 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
 from .activations import Batches, Terms, activation_terms, watch
 from .activations import synthetic as noise
+from .barycenter import Coupling, Pair, carried
 from .errors import InputError
-from .layout import Block, Layout, balanced
+from .layout import Layout, balanced
 from .progress import Progress, watching
 from .rebuilding import with_state
 from .recalibration import CORRECTIONS, NONE, Recalibration, Start, best_of, candidates, norms_of, numbers_in
@@ -144,34 +144,22 @@ class Parents:
         """
         target = self.layout.blocks(self.layout.widths(fused.state_dict()))
         found = []
-        for model, couplings in zip(self.models, self.couplings, strict=True):
+        for model, signed in zip(self.models, self.couplings, strict=True):
             state = model.state_dict()
-            own = self.layout.blocks(self.layout.widths(state))
-            pairs: dict[str, list[tuple[Block, Block]]] = {name: [] for name in state}
-            for there, here in zip(target, own, strict=True):
+            couplings = {name: _soft(matrix.float().cpu()) for name, matrix in signed.items()}
+            pairs: dict[str, list[Pair]] = {}
+            for there, here in zip(target, self.layout.blocks(self.layout.widths(state)), strict=True):
                 if there.axis == 0 and there.side == "produces":
-                    pairs[there.tensor].append((there, here))
-            sizes = {name: len(tensor) for name, tensor in fused.state_dict().items() if tensor.dim() > 1}
-            found.append({
-                name: _carrying(size, len(state[name]), pairs[name], couplings) for name, size in sizes.items()
-            })  # fmt: skip
+                    pairs.setdefault(there.tensor, []).append(Pair(there, (here,)))
+            weights = {name: torch.eye(len(tensor)) for name, tensor in state.items() if tensor.dim() > 1}
+            found.append(
+                {name: carried(rows, {0: pairs.get(name, ())}, 0, couplings) for name, rows in weights.items()}
+            )
         return found
 
 
-def _carrying(rows: int, columns: int, pairs: Sequence[tuple[Block, Block]], couplings: Mapping[str, Tensor]) -> Tensor:
-    """A matrix [target rows, model rows] along the first axis of a weight; what does not move stays in its order."""
-    matrix = torch.zeros(rows, columns)
-    still = [
-        np.setdiff1d(np.arange(size), [place for pair in pairs for place in pair[side].positions.ravel()])
-        for side, size in enumerate((rows, columns))
-    ]
-    matrix[tuple(map(torch.from_numpy, still))] = 1.0
-    for there, here in pairs:
-        coupling = couplings[there.space].float().cpu()
-        for slot, odd in enumerate(there.odd):
-            places = np.ix_(there.positions[:, slot], here.positions[:, slot])
-            matrix[tuple(map(torch.from_numpy, places))] = coupling if odd else coupling.abs()
-    return matrix
+def _soft(signed: Tensor) -> Coupling:
+    return Coupling(soft=torch.stack([signed, signed.abs()]))
 
 
 def finished(finish: Finish, fused: nn.Module, parents: Parents) -> tuple[nn.Module, Recalibration]:

@@ -1,14 +1,12 @@
 """Activations as terms: they find planted units again, streamed or not."""
 
-import copy
-
 import pytest
 import torch
 from torch import nn
 
 import transfuse
 from transfuse.activations import Batches, activation_terms
-from zoo_problems import assert_same_function, layout_of, moved_twin, outputs, sample
+from zoo_problems import assert_same_function, moved_twin, outputs, sample
 
 NETWORKS = ["mlp_tanh", "lenet", "resnet_identity", "rnn_tanh", "gru", "lstm_bidirectional"]
 
@@ -136,11 +134,24 @@ def test_both_terms_count_alike_but_for_the_trust_in_few_samples():
     assert set(alone.layout.tensors) == set(terms.axes)
 
 
+class Fork(nn.Module):
+    """Skips a layer, or does not, by what it holds."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.extra, self.last = nn.Linear(4, 6), nn.Linear(6, 6), nn.Linear(6, 2)
+
+    def forward(self, x):
+        x = self.first(x).tanh()
+        if float(self.first.bias.sum()) > 0:
+            x = self.extra(x).tanh()
+        return self.last(x)
+
+
 def test_networks_that_go_different_ways_show_nothing():
-    model = sample("data_dependent_branch")[0]
-    twin = copy.deepcopy(model)
-    with torch.no_grad():
-        for parameter in twin.parameters():
-            parameter.neg_()
-    x = sample("data_dependent_branch")[2]
-    activation_terms([model, twin], layout_of("data_dependent_branch"), Batches.of([x]))  # does not raise
+    model, twin, x = Fork(), Fork(), torch.randn(5, 4)
+    for each, value in ((model, 1.0), (twin, -1.0)):
+        nn.init.constant_(each.first.bias, value)
+    layout = transfuse.trace(model, x)
+    assert activation_terms([model, model], layout, Batches.of([x])).axes
+    assert not activation_terms([model, twin], layout, Batches.of([x])).axes

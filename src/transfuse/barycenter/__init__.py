@@ -1,5 +1,6 @@
 """Barycenters of states on a layout: labels and tensors, no modules."""
 
+from .carrying import Pair, carried
 from .coupling import Coupling
 from .cycle_consistent import cycle_consistent
 from .joint import jointly, merge_many
@@ -14,10 +15,12 @@ __all__ = [
     "Coupling",
     "Distance",
     "Matching",
+    "Pair",
     "Problem",
     "Start",
     "Step",
     "Watch",
+    "carried",
     "cycle_consistent",
     "distilled_target",
     "jointly",

@@ -120,22 +120,20 @@ class Problem:
 
     def mean(self, tensor: str, couplings: Sequence[Couplings]) -> Tensor:
         """The weighted mean of a tensor over the carried models: the minimiser of F (the paper's update formula)."""
-        first, *others = self._counted
-        total = self.weights[first] * self.carried(first, tensor, couplings[first])
-        for model in others:
-            total.add_(self.carried(model, tensor, couplings[model]), alpha=self.weights[model])
-        return total
+        return self._weighted(self.carried(model, tensor, couplings[model]) for model in self._counted)
 
     def mean_and_parts(self, tensor: str, couplings: Sequence[Couplings]) -> tuple[Tensor, list[Tensor]]:
         """The mean of a tensor (the first model's where it holds no numbers to average), and every model's, carried."""
         parts = [self.carried(model, tensor, couplings[model]) for model in range(len(self.states))]
-        if not _averages(parts[0]):
-            return parts[0], parts
+        return self._weighted(parts[model] for model in self._counted) if _averages(parts[0]) else parts[0], parts
+
+    def _weighted(self, parts: Iterator[Tensor]) -> Tensor:
+        """The weighted sum of what the models with a weight give, one at a time."""
         first, *others = self._counted
-        total = self.weights[first] * parts[first]
+        total = self.weights[first] * next(parts)
         for model in others:
-            total.add_(parts[model], alpha=self.weights[model])
-        return total, parts
+            total.add_(next(parts), alpha=self.weights[model])
+        return total
 
     def barycenter(self, couplings: Sequence[Couplings], tensors: Collection[str] | None = None) -> dict[str, Tensor]:
         """The means of some tensors (default: of all that hold numbers)."""
