@@ -136,7 +136,10 @@ def _cpu(name: str, setting: Setting) -> Setting:
     training = replace(
         setting.training, epochs=epochs, batch=128, schedule="steps", milestones=(epochs - 1,), factor=0.3, clip=1.0
     )
-    return replace(setting, training=training, networks=10 if name in ("mnist-rnn", "mnist-lstm") else 6)
+    if name in ("mnist-rnn", "mnist-lstm"):
+        return replace(setting, training=training, networks=10)
+    network = Build(kind, {**setting.network.sizes, "hidden": 128})
+    return replace(setting, network=network, training=training, networks=6)
 
 
 def _cpu_text(setting: Setting) -> Setting:
