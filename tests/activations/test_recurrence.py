@@ -5,6 +5,7 @@ import torch
 from torch import nn
 
 from transfuse.activations import watch
+from transfuse.activations.recurrence import STEPS
 
 KINDS = {
     "lstm": lambda **options: nn.LSTM(3, 4, **options),
@@ -32,6 +33,25 @@ def test_pre_activations_drive_the_hidden_states_that_the_layer_gives(kind, bias
     last = [each.output.flip(0) if number else each.output for number, each in enumerate(seen[-1 - both :])]
     expected = net(x)[0].transpose(0, 1) if batch_first else net(x)[0]
     torch.testing.assert_close(torch.cat(last, -1), expected)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_slopes_are_differences_of_the_states_after_a_step(kind):
+    torch.manual_seed(0)
+    net, x = KINDS[kind]().double(), torch.randn(5, 2, 3).double()
+    (seen,) = watch(net, lambda model: model(x))
+    layer, gates, tiny = seen.recurrence, seen.pre_activations.detach(), 1e-6
+    found, states = layer.squared_slopes(gates), list(layer.start)
+    for step, (gate, own) in enumerate(zip(gates, found, strict=True)):
+        after = STEPS[kind](gate, states)
+        for sample in range(2):
+            for number in range(gate.shape[1]):
+                moved = gate.clone()
+                moved[sample, number] += tiny
+                rise = [(a - b).sum() / tiny for a, b in zip(STEPS[kind](moved, states), after, strict=True)]
+                expected = sum(float(each) ** 2 for each in rise)
+                assert float(own[sample, number]) == pytest.approx(expected, rel=1e-3, abs=1e-8), step
+        states = after
 
 
 def test_a_given_start_counts():

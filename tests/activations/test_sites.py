@@ -149,6 +149,35 @@ def test_a_layer_whose_output_goes_past_its_norm_is_shared(join):
     assert run(twice, torch.randn(5, 3))[0].shared
 
 
+@pytest.mark.parametrize(
+    ("forward", "bent"),
+    [
+        (lambda net, x: net.two(net.one(x).relu()), [True, False]),
+        (lambda net, x: net.two(F.relu(net.one(x), inplace=True)), [True, False]),
+        (lambda net, x: net.two((y := net.one(x)).relu_() + y), [True, False]),  # y is what comes after
+        (lambda net, x: net.two((y := net.one(x)).relu() + y), [False, False]),
+        (lambda net, x: ((y := net.one(x)).relu(), y), [False]),
+        (lambda net, x: net.one(x).relu() + net.one(x), [True, False]),
+        (lambda net, x: (net.one(x) + x).tanh(), [True]),
+        (lambda net, x: F.gelu(net.one(x), approximate="tanh"), [True]),
+        (lambda net, x: net.one(x).softmax(1), [False]),  # of several numbers together
+        (lambda net, x: F.prelu(net.one(x), net.two.bias[:1]), [False]),
+        (lambda net, x: net.one(x).flatten(1).relu(), [False]),
+    ],
+)
+def test_what_goes_through_a_nonlinearity_alone_is_bent(forward, bent):
+    seen = run(Written(forward), torch.randn(4, 3))
+    assert [each.bent for each in seen] == bent
+
+
+@pytest.mark.parametrize("function", [torch.relu, torch.tanh, F.gelu, lambda x: F.leaky_relu(x, 0.3), F.silu])
+def test_slopes_are_those_of_the_nonlinearity(function):
+    (seen,) = run(Written(lambda net, x: function(net.one(x))), torch.randn(4, 3))
+    values = torch.randn(7, 3, dtype=torch.float64)
+    expected = (function(values + 1e-6) - function(values)) / 1e-6
+    torch.testing.assert_close(seen.squared_slopes(values), expected.square(), rtol=1e-4, atol=1e-6)
+
+
 def test_one_site_is_enough():
     calls = []
     net, x = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2)), torch.randn(5, 3)

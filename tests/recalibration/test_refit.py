@@ -21,14 +21,31 @@ def built(build, seed):
     return livened(build()).double().eval()
 
 
-def residual(task, model, *, judges=True):
-    """Mean squared distance of the first site's pre-activations to the parents' mean."""
-    total = 0.0
+def residual(task, model, *, judges=True, site=0):
+    """Squared distance of a site's pre-activations to the parents' mean, weighted by slopes and a floor."""
+    total, mean = 0.0, None
     for batch in task.batches:
         if batch.judges is judges:
-            own, *theirs = (watch(each, batch.run)[0].pre_activations for each in (model, *task.parents))
-            total += float((own - task.mean(theirs)).detach().square().mean())
+            seen = [watch(each, batch.run)[site] for each in (model, *task.parents)]
+            own, *theirs = (each.pre_activations for each in seen)
+            target = task.mean(theirs).detach()
+            weights = seen[0].squared_slopes(target) if seen[0].bent else torch.ones_like(target)
+            mean = weights.mean() if mean is None else mean
+            total += float(((weights + 0.05 * mean) * (own - target).detach().square()).mean())
     return total
+
+
+def averaged(name):
+    """A task on the plain average of two networks of the zoo."""
+    row = named(name)
+    parents = [built(row.build, seed) for seed in (0, 1)]
+    fused = copy.deepcopy(parents[0])
+    for tensor, *both in zip(fused.state_dict().values(), *(p.state_dict().values() for p in parents), strict=True):
+        if tensor.is_floating_point():
+            tensor.copy_(sum(both) / 2)
+    torch.manual_seed(0)
+    x = row.inputs().double()
+    return Task(fused, parents, [0.5, 0.5], Batches.of([torch.randn_like(x) for _ in range(10)]))
 
 
 class Grouped(nn.Module):
@@ -101,21 +118,40 @@ def test_an_unfused_network_stays_as_it_is(name):
 
 @pytest.mark.parametrize("name", ["mlp_tanh", "lenet", "lstm_bidirectional", "gru", "resnext_groups_move"])
 def test_the_first_site_is_never_worse_on_held_out_batches(name):
-    row = named(name)
-    parents = [built(row.build, seed) for seed in (0, 1)]
-    fused = copy.deepcopy(parents[0])
-    for tensor, *both in zip(fused.state_dict().values(), *(p.state_dict().values() for p in parents), strict=True):
-        if tensor.is_floating_point():
-            tensor.copy_(sum(both) / 2)
-    torch.manual_seed(0)
-    x = row.inputs().double()
-    batches = Batches.of([torch.randn_like(x) for _ in range(10)])
-    task = Task(fused, parents, [0.5, 0.5], batches)
-    before, first = residual(task, fused), task.disagreement(fused)
+    task = averaged(name)
+    before, first = residual(task, task.network), task.disagreement(task.network)
     with torch.no_grad():
         refit(task)
     assert residual(task, task.network) <= before + 1e-12
     assert task.disagreement(task.network) < first
+
+
+@pytest.mark.parametrize("name", ["mlp_tanh", "lenet", "resnext_groups_move"])
+def test_where_slopes_count_what_passes_the_nonlinearity_is_nearer(name, monkeypatch):
+    """Weighted residuals of the second site (the first needs no fit), against a fit with all samples counting alike."""
+    found = []
+    for bent in (True, False):
+        task = averaged(name)
+        assert bool(task.bent()) is True
+        if not bent:
+            monkeypatch.setattr(Task, "bent", lambda self: set())
+        with torch.no_grad():
+            refit(task)
+        found.append(residual(task, task.network, site=1))
+    assert found[0] < found[1]
+
+
+def test_a_weight_is_bent_if_all_that_it_gives_is():
+    class Both(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.one, self.two = nn.Linear(3, 3), nn.Linear(3, 3)
+
+        def forward(self, x):
+            return self.one(x).relu() + self.one(x + 1) + self.two(x).tanh()
+
+    task = Task(Both().eval(), [], [], Batches.of(torch.randn(20, 3)))
+    assert task.bent() == {"two.weight"}
 
 
 def test_what_is_kept_in_memory_changes_nothing(monkeypatch):

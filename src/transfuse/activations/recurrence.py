@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -49,11 +50,35 @@ class Recurrence:
 
     def driven(self, pre_activations: Tensor) -> Tensor:
         """Hidden states [step, sample, units] that follow from pre-activations alone."""
-        states, found = self.start, []
+        return torch.stack([states[0] for states in self._states(pre_activations)][1:])
+
+    def squared_slopes(self, pre_activations: Tensor) -> Tensor:
+        """How a unit's states after a step change with what its gates see, squared and added over its states.
+
+        States before the step are those that the pre-activations drive.
+        """
+        before = [torch.stack(each) for each in zip(*self._states(pre_activations)[:-1], strict=True)]
+        after = [partial(self._after, before, number) for number in range(len(before))]
+        return torch.stack([slopes(each, pre_activations).square() for each in after]).sum(0)
+
+    def _after(self, before: Sequence[Tensor], number: int, gates: Tensor) -> Tensor:
+        """One of the states after a step."""
+        return STEPS[self.kind](gates, before)[number]
+
+    def _states(self, pre_activations: Tensor) -> list[Sequence[Tensor]]:
+        """States before the first step and after each."""
+        found: list[Sequence[Tensor]] = [self.start]
         for step in pre_activations:
-            states = STEPS[self.kind](step, states)
-            found.append(states[0])
-        return torch.stack(found)
+            found.append(STEPS[self.kind](step, found[-1]))
+        return found
+
+
+def slopes(function: Callable[[Tensor], Tensor], values: Tensor) -> Tensor:
+    """How the sum of what a function gives changes with each value: its slope, where it acts on each alone."""
+    with torch.inference_mode(mode=False), torch.enable_grad():
+        own = values.detach().clone().requires_grad_()
+        (found,) = torch.autograd.grad(function(own.clone()).sum(), own)  # a clone: it may be changed in place
+    return found
 
 
 def _lstm(step: Tensor, states: Sequence[Tensor]) -> tuple[Tensor, ...]:

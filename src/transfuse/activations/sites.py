@@ -19,12 +19,17 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 
-from .recurrence import STEPS, Recurrence, layers
+from .recurrence import STEPS, Recurrence, layers, slopes
 
 CONVOLUTION = ("input", "weight", "bias", "stride", "padding", "dilation", "groups")
 LAYERS = {"linear": ("input", "weight", "bias"), **dict.fromkeys(("conv1d", "conv2d", "conv3d"), CONVOLUTION)}
 NORM = ("input", "running_mean", "running_var", "weight", "bias", "training", "momentum", "eps")
 SUMS = ("add", "add_", "__add__", "__radd__", "__iadd__")
+# Nonlinearities that act on each number alone.
+ELEMENTWISE = frozenset(
+    {"relu", "relu6", "leaky_relu", "elu", "celu", "selu", "gelu", "silu", "mish", "softplus", "softsign", "tanh",
+     "sigmoid", "logsigmoid", "hardtanh", "hardswish", "hardsigmoid", "rrelu"}
+)  # fmt: skip
 # These look at a tensor without using its values.
 LOOKS = ("__get__", "size", "dim", "numel", "stride", "is_contiguous", "is_floating_point")
 
@@ -54,6 +59,8 @@ class Seen:
         norm: The batch norm that follows.
         rest: The other summand of the residual sum.
         recurrence: The recurrent layer, where it is one.
+        then: The elementwise function that takes what comes out, if the first to take it is one.
+        straight: What comes out is also used past that function. Known only when a whole run is watched.
         shared: The weight, or what comes out before the norm, is also used in another way (as an embedding, by a skip):
             a change would be felt there. Known only when a whole run is watched.
     """
@@ -67,6 +74,8 @@ class Seen:
     norm: Norm | None = None
     rest: Tensor | None = None
     recurrence: Recurrence | None = None
+    then: Callable[[Tensor], Tensor] | None = None
+    straight: bool = False
     shared: bool = False
 
     @property
@@ -81,6 +90,18 @@ class Seen:
     def pre_activations(self) -> Tensor:
         """What the next nonlinearity sees; of a recurrent layer, what its gates see at each step."""
         return self.recurrence.pre_activations(self.inputs, self.output) if self.recurrence else self.output
+
+    @property
+    def bent(self) -> bool:
+        """Whether pre-activations are used only through a nonlinearity that is known."""
+        return self.recurrence is not None or (self.then is not None and not self.straight)
+
+    def squared_slopes(self, pre_activations: Tensor) -> Tensor:
+        """Squared slopes of the nonlinearity that follows, where it sees these pre-activations."""
+        if self.recurrence is not None:
+            return self.recurrence.squared_slopes(pre_activations)
+        assert self.then is not None, "asked of sites that are bent"
+        return slopes(self.then, pre_activations).square()
 
 
 def watch(
@@ -103,7 +124,10 @@ def watch(
             mode.close(list(mode.open))
     except _Enough:
         pass
-    return [replace(seen, shared=True) if mode.elsewhere.intersection(seen.tensors) else seen for seen in mode.seen]
+    return [
+        replace(seen, shared=bool(mode.elsewhere.intersection(seen.tensors)), straight=seen.name in mode.straight)
+        for seen in mode.seen
+    ]
 
 
 def together(each: Sequence[list[Seen]]) -> list[tuple[Seen, ...]]:
@@ -127,7 +151,9 @@ class _Watch(TorchFunctionMode):
         self.open: dict[int, Seen] = {}
         self.seen: list[Seen] = []
         self.normed: dict[int, Seen] = {}  # by what comes out before the norm
+        self.bent: dict[int, Seen] = {}  # by what went through a nonlinearity
         self.elsewhere: set[str] = set()
+        self.straight: set[str] = set()
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Iterable[type], args: tuple[Any, ...] = (), kwargs: Any = None
@@ -142,28 +168,33 @@ class _Watch(TorchFunctionMode):
             return self._norm(func, args, kwargs)
         if taken and name in SUMS and len(args) == 2 and not kwargs and isinstance(args[1], Tensor):
             return self._sum(func, args, max(taken, key=list(self.open).index))
-        self.close(taken)
+        then = _nonlinearity(name, func, args, kwargs)
+        bent = [self.open[key] for key in taken if then]
+        self.close(taken, then)
         if name in STEPS and not kwargs:
             for layer, inputs, hidden in layers(name, func, args, self.names):
                 self._show(Seen(layer.names[1], inputs, hidden, recurrence=layer))
         result = func(*args, **kwargs)
+        self.bent |= {id(seen.output): seen for seen in bent if seen.output is not result}  # else: changed in place
         if name in LAYERS:
             self._layer({**dict(zip(LAYERS[name], args, strict=False)), **kwargs}, result)
         return result
 
     def use(self, values: Iterable[Any]) -> None:
-        """Note weights, and outputs that have a norm already, that are used in another way."""
+        """Note weights, and outputs that went through a norm or a nonlinearity, that are used in another way."""
         for value in values:
             if id(value) in self.names:
                 self.elsewhere.add(self.names[id(value)])
             if id(value) in self.normed:
                 self.elsewhere.add(self.normed[id(value)].name)
+            if id(value) in self.bent:
+                self.straight.add(self.bent[id(value)].name)
 
-    def close(self, keys: Iterable[int]) -> None:
+    def close(self, keys: Iterable[int], then: Callable[[Tensor], Tensor] | None = None) -> None:
         """Show sites whose output goes elsewhere now."""
         for key in keys:
             if key in self.open:
-                self._show(self.open.pop(key))
+                self._show(replace(self.open.pop(key), then=then))
 
     def _show(self, seen: Seen) -> None:
         if self.only in (None, seen.name):
@@ -205,3 +236,13 @@ class _Watch(TorchFunctionMode):
         result = func(*args)
         self.open[id(result)] = replace(site, output=result, rest=rest)
         return result
+
+
+def _nonlinearity(
+    name: str, function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> Callable[[Tensor], Tensor] | None:
+    """The elementwise function that a call applies to its first argument, if it is one."""
+    rest = args[1:]
+    if name.rstrip("_") not in ELEMENTWISE or any(isinstance(x, Tensor) for x in pytree.tree_leaves((rest, kwargs))):
+        return None
+    return lambda values: function(values, *rest, **kwargs)

@@ -38,16 +38,14 @@ def parts(seen: Seen, outputs: Tensor) -> list[Part]:
     Of a recurrent layer, hidden states are those that the outputs drive: errors of the layer do not add up over time.
     """
     if seen.recurrence is not None:
-        found = _recurrent_parts(seen, outputs)
+        features = _recurrent_features(seen, outputs)
     elif seen.kernel:
-        groups = seen.how["groups"]
-        pieces = zip(patches(seen).chunk(groups, 1), rows_of(seen, outputs).chunk(groups, 1), strict=True)
-        found = [Part(features.flatten(1), own) for features, own in pieces]
+        features = [piece.flatten(1) for piece in patches(seen).chunk(seen.how["groups"], 1)]
     else:
-        found = [Part(seen.inputs.reshape(-1, seen.inputs.shape[-1]), rows_of(seen, outputs))]
-    if not has_constant(seen):
-        return found
-    return [Part(nn.functional.pad(part.features, (0, 1), value=1.0), part.outputs) for part in found]
+        features = [seen.inputs.reshape(-1, seen.inputs.shape[-1])]
+    if has_constant(seen):
+        features = [nn.functional.pad(each, (0, 1), value=1.0) for each in features]
+    return [Part(each, rows) for each, rows in zip(features, rows_by_part(seen, outputs), strict=True)]
 
 
 def rows_of(seen: Seen, outputs: Tensor) -> Tensor:
@@ -56,16 +54,22 @@ def rows_of(seen: Seen, outputs: Tensor) -> Tensor:
     return outputs.movedim(channels, -1).reshape(-1, outputs.shape[channels])
 
 
-def _recurrent_parts(seen: Seen, outputs: Tensor) -> list[Part]:
+def rows_by_part(seen: Seen, outputs: Tensor) -> list[Tensor]:
+    """Outputs of a site as [samples, rows] for each part."""
+    rows = rows_of(seen, outputs)
+    if seen.recurrence is not None and seen.recurrence.kind == "gru":
+        units = rows.shape[1] // 4
+        return list(rows.split([2 * units, units, units], 1))
+    return list(rows.chunk(seen.how["groups"], 1)) if seen.kernel else [rows]
+
+
+def _recurrent_features(seen: Seen, outputs: Tensor) -> list[Tensor]:
     layer = seen.recurrence
     assert layer is not None
     previous = layer.previous(layer.driven(outputs))
-    features, rows = torch.cat([previous, seen.inputs], -1).flatten(0, -2), rows_of(seen, outputs)
-    if layer.kind != "gru":
-        return [Part(features, rows)]
+    both = torch.cat([previous, seen.inputs], -1).flatten(0, -2)
     units = previous.shape[-1]
-    gates, from_inputs, from_hidden = rows.split([2 * units, units, units], 1)
-    return [Part(features, gates), Part(features[:, units:], from_inputs), Part(features[:, :units], from_hidden)]
+    return [both, both[:, units:], both[:, :units]] if layer.kind == "gru" else [both]
 
 
 def patches(seen: Seen) -> Tensor:

@@ -2,17 +2,25 @@
 
     minimise  sum |y - V z|^2 + ridge * d * |V - V0|^2,    d = mean square of a feature times the number of samples
 
-Only sums of products are kept, never samples.
+Only sums of products are kept, never samples. Where every sample counts differently for every row,
+
+    minimise  sum w_r (y_r - v_r z)^2 + ridge * d * mean(w) * |V - V0|^2,
+
+each row would have normal equations of its own. Conjugate gradients need none: each step goes through the samples once,
+and the equations of samples that count alike, whose solution they start from, lead them to the minimum in a few.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 RIDGES = (1e-3, 1e-2, 1e-1, 1.0, 10.0)
+STEPS, ENOUGH = 10, 1e-4  # of conjugate gradients: at most; what may be left of the squared gradient
+TINY = 1e-300
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,11 +54,90 @@ class Equations:
 
     def solve(self, start: Tensor, ridge: float, *, constant: bool) -> Tensor:
         """The matrix that fits best, with a ridge towards `start`; a constant is free."""
-        penalty = self.gram.diagonal().clone()
-        penalty[:] = ridge * penalty[: len(penalty) - constant].mean()
+        correction: Tensor = torch.cholesky_solve(self.cross - self.gram @ start.T, self._factor(ridge, constant))
+        return start + correction.T
+
+    def solve_weighted(
+        self, start: Tensor, found: Tensor, ridge: float, weighted: Callable[[], Iterable[Weighted]], *, mean: float,
+        constant: bool,
+    ) -> Tensor:  # fmt: skip
+        """The matrix that fits best where samples count differently for every row.
+
+        Args:
+            start: Where the ridge pulls to.
+            found: The solution of these equations, in which they count alike.
+            ridge: Of that solution.
+            weighted: The samples of these equations, each time from the first.
+            mean: Of their weights.
+            constant: Whether the last feature is one, which is free.
+        """
+        penalty, factor = mean * self._penalty(ridge, constant), self._factor(ridge, constant)
+        left = (start - found) * penalty + _sum(each.pull(found) for each in weighted())
+        step = torch.cholesky_solve(left.T, factor).T
+        direction, size = step, (left * step).sum(1)
+        goal = ENOUGH * float(size.sum())
+        for _ in range(STEPS):
+            bent = direction * penalty + _sum(each.curve(direction) for each in weighted())
+            length = (size / (direction * bent).sum(1).clamp_min(TINY))[:, None]
+            found, left = found + length * direction, left - length * bent
+            step = torch.cholesky_solve(left.T, factor).T
+            size, before = (left * step).sum(1), size
+            if float(size.sum()) <= goal:
+                break
+            direction = step + (size / before.clamp_min(TINY))[:, None] * direction
+        return found
+
+    def _penalty(self, ridge: float, constant: bool) -> Tensor:
+        """Of each feature, with a little that keeps the equations solvable if features are all 0."""
+        diagonal = self.gram.diagonal()
+        penalty = torch.full_like(diagonal, float(ridge * diagonal[: len(diagonal) - constant].mean()))
         if constant:
             penalty[-1] = 0.0
-        jitter = (1e-10 * self.gram.diagonal().mean()).clamp_min(1e-30)  # features may all be 0
-        factor = torch.linalg.cholesky(self.gram + torch.diag(penalty + jitter))
-        correction: Tensor = torch.cholesky_solve(self.cross - self.gram @ start.T, factor)
-        return start + correction.T
+        return penalty + (1e-10 * diagonal.mean()).clamp_min(1e-30)
+
+    def _factor(self, ridge: float, constant: bool) -> Tensor:
+        factor: Tensor = torch.linalg.cholesky(self.gram + torch.diag(self._penalty(ridge, constant)))
+        return factor
+
+
+@dataclass(frozen=True, eq=False)
+class Weighted:
+    """Samples that count differently for every row.
+
+    Args:
+        features: [samples, d].
+        outputs: [samples, rows].
+        weights: [samples, rows].
+    """
+
+    features: Tensor
+    outputs: Tensor
+    weights: Tensor
+
+    @property
+    def bytes(self) -> int:
+        """What it takes to keep them."""
+        return sum(each.numel() * each.element_size() for each in (self.features, self.outputs, self.weights))
+
+    def residual(self, matrix: Tensor) -> float:
+        """Weighted sum of squared differences between outputs and what a matrix [rows, d] makes of the features."""
+        return float((self.weights * (self.outputs - self._made(matrix)).square()).sum())
+
+    def pull(self, matrix: Tensor) -> Tensor:
+        """Half of how steeply the residual falls with each number of the matrix."""
+        return self._gathered(self.outputs - self._made(matrix))
+
+    def curve(self, matrix: Tensor) -> Tensor:
+        """The weighted normal equations, applied to a matrix."""
+        return self._gathered(self._made(matrix))
+
+    def _made(self, matrix: Tensor) -> Tensor:
+        return self.features @ matrix.T.to(self.features)
+
+    def _gathered(self, rows: Tensor) -> Tensor:
+        return ((self.weights * rows).T @ self.features).double()
+
+
+def _sum(tensors: Iterable[Tensor]) -> Tensor:
+    first, *others = tensors
+    return sum(others, first)

@@ -5,33 +5,38 @@ pre-activations (less the other summand of a residual sum), so errors of earlier
 recurrent layer is fitted on hidden states that the target pre-activations drive, not on its own: those drift. The ridge
 towards the fused weights is the one with the smallest residual on held-out batches; without an improvement there, a
 site stays as it is.
+
+Where pre-activations go through a nonlinearity and nowhere else, what is lost there need not be right: residuals are
+then weighted by its slope (`slopes`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from operator import add
 
 import torch
 from torch import Tensor
 
 from ..activations import Seen
-from .affine import has_constant, matrices, parts, written
+from .affine import has_constant, matrices, written
 from .least_squares import RIDGES, Equations
+from .slopes import Fitted, Matrices, Samples, by_slopes, parts_of
 from .task import Sample, Task, check_numbers
 
 
 def refit(task: Task) -> None:
     """Refit every site of the network of a task, in place."""
-    sites, remembered = task.sites(), task.remembered()
+    sites, bent, remembered = task.sites(), task.bent(), task.remembered()
     for number, (name, calls) in enumerate(sites.items()):
         task.step(number, len(sites))
-        _refit_site(task, task.samples(name, calls, remembered))
+        _refit_site(task, partial(task.samples, name, calls, remembered), bent=name in bent)
 
 
-def _refit_site(task: Task, samples: Iterator[Sample]) -> None:
+def _refit_site(task: Task, samples: Samples, *, bent: bool) -> None:
     """Refit one site to what is seen of it; if nothing is, it stays as it is."""
-    site, sums = _equations(samples)
+    site, sums = _equations(samples())
     if site is None or True not in sums:
         return
     fit, judge = sums.get(False, sums[True]), sums[True]
@@ -39,7 +44,9 @@ def _refit_site(task: Task, samples: Iterator[Sample]) -> None:
     ridge = _best_ridge(start, fit, judge, constant=has_constant(site))
     if ridge is None:
         return
-    new = [eqs.solve(v, ridge, constant=has_constant(site)) for v, eqs in zip(start, fit, strict=True)]
+    new: Matrices = [eqs.solve(v, ridge, constant=has_constant(site)) for v, eqs in zip(start, fit, strict=True)]
+    if bent:
+        new = by_slopes(Fitted(start, new, fit, ridge, has_constant(site)), samples)
     mean, variance = _moments(new, fit) if site.norm else (None, None)
     task.write(written(site, task.state, new, mean=mean, variance=variance))
 
@@ -50,8 +57,7 @@ def _equations(samples: Iterator[Sample]) -> tuple[Seen | None, dict[bool, list[
     own = None
     for sample in samples:
         own, judges = sample.own, sample.batch.judges
-        found = parts(own, sample.target if own.rest is None else sample.target - own.rest)
-        equations = [Equations.of(part.features, part.outputs, sample.batch.weight) for part in found]
+        equations = [Equations.of(part.features, part.outputs, sample.batch.weight) for part in parts_of(sample)]
         sums[judges] = list(map(add, sums[judges], equations)) if judges in sums else equations
     for equations in sums.values():
         check_numbers(own.name if own else "", *(each.cross for each in equations), *(each.gram for each in equations))
@@ -59,11 +65,11 @@ def _equations(samples: Iterator[Sample]) -> tuple[Seen | None, dict[bool, list[
 
 
 def _best_ridge(
-    start: Sequence[Tensor], fit: Sequence[Equations], judge: Sequence[Equations], *, constant: bool
+    start: Matrices, fit: Sequence[Equations], judge: Sequence[Equations], *, constant: bool
 ) -> float | None:
     """The ridge with the smallest residual where it is judged; nothing if the matrices are as good as they are."""
 
-    def residual(found: Sequence[Tensor]) -> float:
+    def residual(found: Matrices) -> float:
         return sum(eqs.residual(matrix) for matrix, eqs in zip(found, judge, strict=True))
 
     tried = {
@@ -75,7 +81,7 @@ def _best_ridge(
     return best if tried[best] < residual(start) - 1e-9 * size else None
 
 
-def _moments(new: Sequence[Tensor], equations: Sequence[Equations]) -> tuple[Tensor, Tensor]:
+def _moments(new: Matrices, equations: Sequence[Equations]) -> tuple[Tensor, Tensor]:
     """Mean and variance of each row without its constant."""
     means, variances = [], []
     for matrix, eqs in zip(new, equations, strict=True):

@@ -59,6 +59,11 @@ class Task:
         alone = [seen for seen in found if not seen.shared and all(users[tensor] == 1 for tensor in seen.tensors)]
         return dict(Counter(seen.name for seen in alone))
 
+    def bent(self) -> set[str]:
+        """Names of the weights of sites whose pre-activations are used only through a nonlinearity that is known."""
+        found = watch(self.network, next(iter(self.batches)).run)
+        return {seen.name for seen in found} - {seen.name for seen in found if not seen.bent}
+
     def left_out(self) -> list[str]:
         """Names of the weights that no correction of sites changes."""
         found = watch(self.network, next(iter(self.batches)).run)
