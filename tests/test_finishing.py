@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 import transfuse
+from transfuse.activations import Batches
 from transfuse.errors import InputError
 from transfuse.finishing import Parents
 from transfuse.recalibration import Start, best_of
@@ -176,6 +177,46 @@ class Overflows(nn.Module):
 def test_a_network_that_overflows_on_noise_is_fused_all_the_same():
     fusion = transfuse.fuse([Overflows(), Overflows()], X[:3] / 10)
     assert "NaN or infinity" in fusion.recalibration.note
+
+
+def test_noise_that_a_network_overflows_on_is_not_put_beside_data():
+    models = [Overflows(), Overflows()]
+    fusion = transfuse.fuse(models, X[:3] / 10, data=list(X.split(1)), forward=lambda model, x: model(x / 10))
+    assert fusion.recalibration.method == "refit"
+
+
+@torch.no_grad()
+def test_noise_judges_beside_a_few_inputs_and_data_beside_noise():
+    """By two held-out inputs alone it would be chance which correction is taken."""
+    batches = Batches.of(X[:10])
+    noise = transfuse.synthetic_inputs([network(0), network(1)], X[:3], samples=50)
+    both = list(batches.supported_by(noise, weight=0.1))
+    assert [(batch.fits, batch.judges, batch.weight) for batch in both] == [
+        (number % 5 != 4, number % 5 == 4, 1.0 if number < 5 else 0.1) for number in range(10)
+    ]
+    models = [network(0).eval(), network(1).eval()]
+    start = Start(copy.deepcopy(models[0]), models, [0.5, 0.5], batches, noise=noise)
+    mean = [sum(batch.run(model).double() for model in models) / 2 for batch in both]
+    expected = sum(
+        batch.weight * (batch.run(models[0]).double() - middle).square().sum()
+        for batch, middle in zip(both, mean, strict=True)
+        if batch.judges
+    ) / sum(batch.weight * middle.square().sum() for batch, middle in zip(both, mean, strict=True) if batch.judges)
+    _, done = best_of(["refit"], start)
+    assert done.disagreement["none"] == pytest.approx(float(expected), rel=1e-5)
+
+
+@torch.no_grad()
+def test_a_batch_alone_is_fitted_beside_noise():
+    """It judges too: that does not keep it from being learnt from."""
+    models = [network(0).eval(), network(1).eval()]
+    noise = transfuse.synthetic_inputs(models, X[:3], samples=50)
+    batches = Batches.of([3 * X])
+    start = Start(copy.deepcopy(models[0]), models, [0.5, 0.5], batches, noise=noise)
+    with_data, _ = best_of(["refit"], start, forced=True)
+    alone, _ = best_of(["refit"], Start(start.model, models, [0.5, 0.5], noise), forced=True)
+    far = [float((each(3 * X) - sum(m(3 * X) for m in models) / 2).square().sum()) for each in (with_data, alone)]
+    assert far[0] < far[1]
 
 
 def test_noise_is_not_used_for_convolutions_unless_asked():

@@ -189,6 +189,9 @@ def _noise(finish: Finish, aligned: Sequence[nn.Module]) -> tuple[Batches | None
             drawn = noise(aligned, finish.example, seed=finish.seed)
             if _convolves(aligned[0], drawn) and (finish.data or finish.method == "auto"):
                 return None, "noise is no stand-in for images: it was found to harm convolutions; pass data"
+            for batch in drawn:
+                for model in aligned:
+                    numbers_in(batch.run(model))
     except Exception as error:
         return None, f"no correction by noise: {error}"
     return drawn, ""

@@ -168,6 +168,17 @@ def test_what_is_kept_in_memory_changes_nothing(monkeypatch):
     torch.testing.assert_close(results[0], results[1], rtol=0, atol=0)
 
 
+@pytest.mark.parametrize("name", ["mlp_tanh", "lstm", "gru"])
+def test_inference_mode_changes_nothing(name):
+    results = []
+    for mode in (torch.no_grad, torch.inference_mode):
+        task = averaged(name)
+        with mode():
+            refit(task)
+        results.append(task.network.state_dict())
+    torch.testing.assert_close(results[0], results[1], rtol=0, atol=0)
+
+
 def test_layers_that_never_see_anything_stay():
     dead = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2, bias=False)).double()
     with torch.no_grad():

@@ -64,7 +64,7 @@ class Batches:
         data: What to iterate over, more than once.
         count: How many batches.
         forward: Runs a model on one of them.
-        support: Further batches to fit, whose samples count less; they never judge.
+        support: Further batches, whose samples count less.
     """
 
     data: Iterable[Any]
@@ -109,8 +109,8 @@ class Batches:
         yield from self.support
 
     def supported_by(self, noise: Batches, *, weight: float) -> Batches:
-        """The same batches, and all of others to fit as well, each of whose samples counts `weight`."""
-        return replace(self, support=tuple(replace(each, fits=True, judges=False, weight=weight) for each in noise))
+        """The same batches, and others as well, each of whose samples counts `weight`."""
+        return replace(self, support=tuple(replace(each, weight=weight) for each in noise))
 
     def _run(self, number: int, content: Any, model: nn.Module) -> Any:
         try:

@@ -57,7 +57,8 @@ class Recurrence:
 
         States before the step are those that the pre-activations drive.
         """
-        before = [torch.stack(each) for each in zip(*self._states(pre_activations)[:-1], strict=True)]
+        with torch.inference_mode(mode=False):  # slopes are found by gradients
+            before = [torch.stack(each) for each in zip(*self._states(pre_activations)[:-1], strict=True)]
         after = [partial(self._after, before, number) for number in range(len(before))]
         return torch.stack([slopes(each, pre_activations).square() for each in after]).sum(0)
 

@@ -93,8 +93,8 @@ class Start:
         weights: Their proportions.
         batches: Inputs.
         biases: Layers without a bias may get one.
-        noise: Inputs for a refit beside the others: a few samples say little of most weights, and noise keeps these
-            from harm.
+        noise: Inputs beside the others, which a refit goes by and all are judged by: a few samples say little of most
+            weights, and less of which correction is best.
         carry: Carries what comes out at the sites of the parents to the order of the network; see `Task`.
     """
 
@@ -108,9 +108,12 @@ class Start:
 
     def batches_for(self, row: str) -> Batches:
         """The inputs that a correction goes by."""
-        if self.noise is None or not CORRECTIONS[row].noise:
-            return self.batches
-        return self.batches.supported_by(self.noise, weight=NOISE)
+        return self.supported if CORRECTIONS[row].noise else self.batches
+
+    @property
+    def supported(self) -> Batches:
+        """All inputs, noise counting less."""
+        return self.batches if self.noise is None else self.batches.supported_by(self.noise, weight=NOISE)
 
 
 def best_of(
@@ -139,7 +142,8 @@ def best_of(
             own_task = replace(task, network=tried[name], batches=start.batches_for(name), step=step)
             CORRECTIONS[name].apply(own_task)
         watcher(rows[-1], len(rows), len(rows))
-        scores = {name: task.disagreement(each) for name, each in tried.items()} if start.parents else {}
+        judging = replace(task, batches=start.supported)
+        scores = {name: judging.disagreement(each) for name, each in tried.items()} if start.parents else {}
         chosen = min(tried, key=lambda name: scores.get(name, 0.0))
         left = task.left_out() if chosen != NONE and CORRECTIONS[chosen].parents else []
     result = tried[chosen]

@@ -36,10 +36,9 @@ def refit(task: Task) -> None:
 
 def _refit_site(task: Task, samples: Samples, *, bent: bool) -> None:
     """Refit one site to what is seen of it; if nothing is, it stays as it is."""
-    site, sums = _equations(samples())
-    if site is None or True not in sums:
+    site, fit, judge = _equations(samples())
+    if site is None or not fit or not judge:
         return
-    fit, judge = sums.get(False, sums[True]), sums[True]
     start = matrices(site, task.state)
     ridge = _best_ridge(start, fit, judge, constant=has_constant(site))
     if ridge is None:
@@ -51,17 +50,20 @@ def _refit_site(task: Task, samples: Samples, *, bent: bool) -> None:
     task.write(written(site, task.state, new, mean=mean, variance=variance))
 
 
-def _equations(samples: Iterator[Sample]) -> tuple[Seen | None, dict[bool, list[Equations]]]:
-    """A site, and the normal equations of its parts from batches that judge (True) and from those that fit (False)."""
-    sums: dict[bool, list[Equations]] = {}
+def _equations(samples: Iterator[Sample]) -> tuple[Seen | None, list[Equations], list[Equations]]:
+    """A site, and the normal equations of its parts: from batches that fit, and from those that judge."""
     own = None
+    fit: list[Equations] = []
+    judge: list[Equations] = []
     for sample in samples:
-        own, judges = sample.own, sample.batch.judges
+        own = sample.own
         equations = [Equations.of(part.features, part.outputs, sample.batch.weight) for part in parts_of(sample)]
-        sums[judges] = list(map(add, sums[judges], equations)) if judges in sums else equations
-    for equations in sums.values():
-        check_numbers(own.name if own else "", *(each.cross for each in equations), *(each.gram for each in equations))
-    return own, sums
+        check_numbers(own.name, *(each.cross for each in equations), *(each.gram for each in equations))
+        if sample.batch.fits:
+            fit = list(map(add, fit, equations)) if fit else equations
+        if sample.batch.judges:
+            judge = list(map(add, judge, equations)) if judge else equations
+    return own, fit, judge
 
 
 def _best_ridge(

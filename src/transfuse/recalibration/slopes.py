@@ -10,9 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from operator import attrgetter
 
 from torch import Tensor
 
+from ..activations import Batch
 from . import task as tasks
 from .affine import Part, parts, rows_by_part
 from .least_squares import Equations, Weighted
@@ -21,7 +23,7 @@ from .task import Sample
 FLOOR = 0.05  # in mean squared slopes
 Samples = Callable[[], Iterator[Sample]]
 Matrices = Sequence[Tensor]
-Piece = tuple[bool, list[Weighted]]  # whether it judges, and its parts
+Piece = tuple[Batch, list[Weighted]]  # and its parts
 
 
 def parts_of(sample: Sample) -> list[Part]:
@@ -44,21 +46,20 @@ def by_slopes(site: Fitted, samples: Samples) -> Matrices:
     """Of a site as it was, fitted, and fitted by slopes: what has the smallest weighted residual where it is judged."""
     mean = _mean_slope(samples())
     pieces = _replayed(lambda: _weighted(samples(), FLOOR * mean))
-    fits = {judges for judges, _ in pieces()} != {True}  # a batch that is alone fits and judges
+    fits, judges = attrgetter("fits"), attrgetter("judges")
 
-    def chosen(number: int, *, judges: bool) -> Iterator[Weighted]:
-        return (parts[number] for judged, parts in pieces() if judged is judges)
+    def chosen(number: int, which: Callable[[Batch], bool]) -> Iterator[Weighted]:
+        return (parts[number] for batch, parts in pieces() if which(batch))
 
     found = [
         eqs.solve_weighted(
-            start, new, site.ridge, partial(chosen, number, judges=not fits), mean=mean * (1 + FLOOR),
-            constant=site.constant,
+            start, new, site.ridge, partial(chosen, number, fits), mean=mean * (1 + FLOOR), constant=site.constant
         )
         for number, (start, new, eqs) in enumerate(zip(site.start, site.new, site.fit, strict=True))
-    ]  # fmt: skip
+    ]
     tried: list[Matrices] = [found, site.new, site.start]
     residuals = [
-        sum(each.residual(matrix) for number, matrix in enumerate(all_parts) for each in chosen(number, judges=True))
+        sum(each.residual(matrix) for number, matrix in enumerate(all_parts) for each in chosen(number, judges))
         for all_parts in tried
     ]
     return tried[residuals.index(min(residuals))]
@@ -73,12 +74,12 @@ def _mean_slope(samples: Iterator[Sample]) -> float:
 
 
 def _weighted(samples: Iterator[Sample], floor: float) -> Iterator[Piece]:
-    """Whether a sample judges, and its parts, weighted by squared slopes and a floor."""
+    """The parts of each sample, weighted by squared slopes and a floor."""
     for sample in samples:
         slopes = rows_by_part(sample.own, sample.own.squared_slopes(sample.target))
         weights = [sample.batch.weight * (each + floor) for each in slopes]
         pairs = zip(parts_of(sample), weights, strict=True)
-        yield sample.batch.judges, [Weighted(part.features, part.outputs, each) for part, each in pairs]
+        yield sample.batch, [Weighted(part.features, part.outputs, each) for part, each in pairs]
 
 
 def _replayed(

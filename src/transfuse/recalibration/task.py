@@ -141,8 +141,8 @@ class Task:
                 if batch.judges:
                     outputs = [numbers_in(batch.run(each)) for each in (model, *self.parents)]
                     mean = self.mean(outputs[1:])
-                    distance += float((outputs[0] - mean).square().sum())
-                    size += float(mean.square().sum())
+                    distance += batch.weight * float((outputs[0] - mean).square().sum())
+                    size += batch.weight * float(mean.square().sum())
         return distance / size if size else float(distance > 0)
 
 
