@@ -11,7 +11,9 @@ wall time too), the least of some repeats. Columns:
   weights for wb and gwb, all for auto) from matrices that lie ready, and one assignment. Nothing is checked, moved,
   averaged or written in it. `auto` sweeps: its floor is that of one pass times its sweeps from all starts (placing all
   models once is a sweep). Where a space stands twice on a tensor, its up to 22 assignments count as 1.
-- times: whole / floor. And with copies: whole / (floor + bare copies of what is returned: each model and one mean).
+- state: `fuse_states` without aligned copies of the models (aligned=False).
+- times: whole / floor, and state / floor. And with copies: whole / (floor + bare copies of what is returned: each model
+  and one mean).
 - peak: most memory that the process held during the call, over what it held before, and the inputs. Limit: 1.25 x
   (inputs + output) + 3 x the largest tensor; output is the fused state, every model aligned, and the couplings.
 """
@@ -42,7 +44,7 @@ from transfuse.layout import Block, Layout
 State = Mapping[str, Tensor]
 SLOW = ("GPT-2 small",)  # minutes
 SHORT = {"GPT-2 small": 1, "MLP-4096": 3}  # `auto` stops after so many sweeps
-COLUMNS = ("trace", "couplings", "updates", "whole", "floor")
+COLUMNS = ("trace", "couplings", "updates", "whole", "state", "floor")
 
 
 def matrices(state: State, blocks: Sequence[Block]) -> list[Tensor]:
@@ -144,11 +146,13 @@ def measure(name: str, count: int, method: str, repeats: int) -> dict[str, Any]:
     options = {"restarts": 0, "sweeps": SHORT.get(name, 100)} if method == "auto" else {}
     tries = [timed(states, layout, method, options) for _ in range(repeats)]
     best = min(tries, key=lambda row: row["whole"])
+    state = min(timed(states, layout, method, {**options, "aligned": False})["whole"] for _ in range(repeats))
     bare = floor(states, layout, incoming=method != "auto", repeats=repeats) * best["sweeps"]
     copied = least(lambda: copies(states), repeats)
     return {
         "network": name, "models": count, "method": method, "trace": trace.cpu, **best, "peak": tries[0]["peak"],
-        "floor": bare, "times": best["whole"] / bare, "times_with_copies": best["whole"] / (bare + copied),
+        "state": state, "floor": bare, "times": best["whole"] / bare, "state_times": state / bare,
+        "times_with_copies": best["whole"] / (bare + copied),
     }  # fmt: skip
 
 
@@ -163,7 +167,7 @@ def show(row: Mapping[str, Any]) -> None:
     times = " ".join(f"{row[column]:9.3f}" for column in COLUMNS)
     print(
         f"{row['network']:<12} {row['models']} {row['method']:<5} {times} {row['sweeps']:6d} {row['times']:6.2f} "
-        f"{row['times_with_copies']:6.2f} {row['peak'] / 1e6:7.0f} {row['limit'] / 1e6:7.0f}",
+        f"{row['state_times']:6.2f} {row['times_with_copies']:6.2f} {row['peak'] / 1e6:7.0f} {row['limit'] / 1e6:7.0f}",
         flush=True,
     )
 
@@ -184,7 +188,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="also write the figures to this file")
     options = parser.parse_args()
     head = " ".join(f"{column:>9}" for column in COLUMNS)
-    print(f"{'network':<12} n {'how':<5} {head} sweeps  times  (copies) peak MB limit")
+    print(f"{'network':<12} n {'how':<5} {head} sweeps  times  state (copies) peak MB limit")
     rows = []
     for case in CASES:
         if case.name in options.networks:

@@ -7,7 +7,7 @@ from torch import nn
 import transfuse
 from transfuse import InputError
 from transfuse.states import own_order, working_states
-from zoo_problems import layout_of, states_of
+from zoo_problems import another, layout_of, states_of
 
 LAYOUT = transfuse.parse("""
 spaces: {a: 3, b: 3}
@@ -82,6 +82,22 @@ def test_buffers_that_hold_no_numbers_are_the_first_models_and_must_agree():
     states[1]["mask"] = torch.tensor([True, True])
     with pytest.raises(InputError, match=r"model 2: tensor mask \(torch.bool\) differs"):
         transfuse.fuse_states(states, layout)
+
+
+@pytest.mark.parametrize("name", ["mlp_batch_norm", "lenet", "lstm", "gpt"])
+@pytest.mark.parametrize("method", ["wb", "auto", "vanilla"])
+def test_without_aligned_models_the_fused_state_is_the_same(name, method):
+    states = [another(name, seed).state_dict() for seed in (0, 1, 2)]
+    options = {"restarts": 0} if method == "auto" else {}
+    whole, alone = (
+        transfuse.fuse_states(states, layout_of(name), method=method, aligned=aligned, **options)
+        for aligned in (True, False)
+    )
+    torch.testing.assert_close(alone.state, whole.state, rtol=0, atol=0)
+    assert len(whole.aligned) == 3
+    assert alone.aligned == ()
+    given = {tensor.untyped_storage().data_ptr() for state in states for tensor in state.values() if tensor.numel()}
+    assert not given & {tensor.untyped_storage().data_ptr() for tensor in alone.state.values() if tensor.numel()}
 
 
 def test_complex_tensors_are_averaged_where_they_stay_and_refused_where_they_move():

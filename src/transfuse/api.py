@@ -39,7 +39,7 @@ class FusedStates:
 
     Args:
         state: The fused state, in the types of the first model.
-        aligned: Every model in the common order.
+        aligned: Every model in the common order; empty if that was not wanted.
         couplings: For each model {space: matrix [target units, model units]}; signs where units were negated.
         history: The objective and the number of changes after each sweep.
         status: How it ended.
@@ -235,10 +235,23 @@ def align(
 
 def fuse_states(  # noqa: PLR0913
     states: Sequence[State], layout: Layout, *, method: str = "auto", weights: Sequence[float] | None = None,
-    widths: Mapping[str, int] | None = None, activations: Activations | None = None, seed: int = 0,
-    progress: Progress = False, **options: Any,
+    widths: Mapping[str, int] | None = None, activations: Activations | None = None, aligned: bool = True,
+    seed: int = 0, progress: Progress = False, **options: Any,
 ) -> FusedStates:  # fmt: skip
-    """Fuse states on a layout; see `fuse`. Widths are those of the result, by space."""
+    """Fuse states on a layout; see `fuse`.
+
+    Args:
+        states: One or more.
+        layout: Which axes move together.
+        method: As in `fuse`.
+        weights: As in `fuse`.
+        widths: Of the result, by space.
+        activations: What units are matched by, beside weights or instead.
+        aligned: Give every model in the common order as well: as much memory as the models.
+        seed: As in `fuse`.
+        progress: As in `fuse`.
+        **options: Of the method.
+    """
     started = time.perf_counter()
     row = method_row(method)
     if problems := row.problems(options):
@@ -265,9 +278,9 @@ def fuse_states(  # noqa: PLR0913
         found, history = row.couple(problem, Run(np.random.default_rng(seed), watch), **options)
     couplings = as_first_model([found[order.index(model)] for model in range(len(own))])
     problem = Problem(own, layout, shares, wanted)
-    state, aligned = carried_away(problem, own, couplings, states)
+    state, twins = carried_away(problem, own, couplings, states, aligned=aligned)
     return FusedStates(
-        state, aligned,
+        state, twins,
         tuple({name: coupling.signed for name, coupling in each.items()} for each in couplings),
         tuple(history), "; ".join(step.note for step in history if step.note) or "converged", method, tuple(shares),
         layout, seed, options, time.perf_counter() - started,

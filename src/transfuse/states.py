@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor
 
-from .barycenter import Coupling, Problem
+from .barycenter import Coupling, Problem, averages
 from .errors import InputError, listing
 from .layout import Layout
 
@@ -117,6 +117,8 @@ def carried_away(
     own: Sequence[dict[str, Tensor]],
     couplings: Sequence[Mapping[str, Coupling]],
     states: Sequence[State],
+    *,
+    aligned: bool = True,
 ) -> tuple[dict[str, Tensor], tuple[dict[str, Tensor], ...]]:
     """The fused state in the types of the first model, and every model in the common order, in its own types.
 
@@ -124,11 +126,16 @@ def carried_away(
     are there two more copies of all models.
     """
     fused: dict[str, Tensor] = {}
-    aligned: tuple[dict[str, Tensor], ...] = tuple({} for _ in own)
+    kept: tuple[dict[str, Tensor], ...] = tuple({} for _ in own if aligned)
     for name in list(own[0]):
-        mean, parts = problem.mean_and_parts(name, couplings)
+        parts = [problem.carried(model, name, couplings[model]) for model in range(len(kept))]
+        if averages(own[0][name]):
+            mean = problem.mean(name, couplings, parts)
+        else:
+            mean = problem.carried(0, name, couplings[0])
         fused[name] = as_type(mean, states[0][name])
-        for part, state, new, given in zip(parts, own, aligned, states, strict=True):
+        for part, new, given in zip(parts, kept, states, strict=False):
             new[name] = as_type(part, given[name])
+        for state in own:
             del state[name]
-    return fused, aligned
+    return fused, kept

@@ -7,7 +7,7 @@ from .joint import jointly, merge_many
 from .layered import layer_by_layer
 from .matched_averaging import matched_averaging
 from .matching import Distance, Matching
-from .problem import Problem
+from .problem import Problem, averages
 from .starts import Start, distilled_target, merged, random_target, shuffled
 from .steps import Step, Watch, unwatched
 
@@ -20,6 +20,7 @@ __all__ = [
     "Start",
     "Step",
     "Watch",
+    "averages",
     "carried",
     "cycle_consistent",
     "distilled_target",

@@ -118,14 +118,14 @@ class Problem:
             axes = {axis: pairs for axis, pairs in axes.items() if axis != but.target.axis}
         return carried(self.states[model][tensor], axes, model, couplings)
 
-    def mean(self, tensor: str, couplings: Sequence[Couplings]) -> Tensor:
-        """The weighted mean of a tensor over the carried models: the minimiser of F (the paper's update formula)."""
-        return self._weighted(self.carried(model, tensor, couplings[model]) for model in self._counted)
+    def mean(self, tensor: str, couplings: Sequence[Couplings], parts: Sequence[Tensor] = ()) -> Tensor:
+        """The weighted mean of a tensor over the carried models: the minimiser of F (the paper's update formula).
 
-    def mean_and_parts(self, tensor: str, couplings: Sequence[Couplings]) -> tuple[Tensor, list[Tensor]]:
-        """The mean of a tensor (the first model's where it holds no numbers to average), and every model's, carried."""
-        parts = [self.carried(model, tensor, couplings[model]) for model in range(len(self.states))]
-        return self._weighted(parts[model] for model in self._counted) if _averages(parts[0]) else parts[0], parts
+        `parts` are every model's, where they are carried already.
+        """
+        if parts:
+            return self._weighted(parts[model] for model in self._counted)
+        return self._weighted(self.carried(model, tensor, couplings[model]) for model in self._counted)
 
     def _weighted(self, parts: Iterator[Tensor]) -> Tensor:
         """The weighted sum of what the models with a weight give, one at a time."""
@@ -137,7 +137,7 @@ class Problem:
 
     def barycenter(self, couplings: Sequence[Couplings], tensors: Collection[str] | None = None) -> dict[str, Tensor]:
         """The means of some tensors (default: of all that hold numbers)."""
-        names = [name for name, tensor in self.states[0].items() if _averages(tensor)] if tensors is None else tensors
+        names = [name for name, tensor in self.states[0].items() if averages(tensor)] if tensors is None else tensors
         return {name: self.mean(name, couplings) for name in names}
 
     def objective(self, couplings: Sequence[Couplings]) -> float:
@@ -258,7 +258,8 @@ class Problem:
         ], 1)  # fmt: skip
 
 
-def _averages(tensor: Tensor) -> bool:
+def averages(tensor: Tensor) -> bool:
+    """Whether a tensor holds numbers of which a mean can be made."""
     return tensor.is_floating_point() or tensor.is_complex()
 
 
