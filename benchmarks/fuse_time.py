@@ -10,7 +10,8 @@ wall time too), the least of some repeats. Columns:
 - floor: for each model but the first and each space, the products of what the space's scores are made of (incoming
   weights for wb and gwb, all for auto) from matrices that lie ready, and one assignment. Nothing is checked, moved,
   averaged or written in it. `auto` sweeps: its floor is that of one pass times its sweeps from all starts (placing all
-  models once is a sweep). Where a space stands twice on a tensor, its up to 22 assignments count as 1.
+  models once is a sweep). Where a space stands twice on a tensor, coupling it takes one such round of products and an
+  assignment after the other: a sweep is then as many rounds as spaces have.
 - state: `fuse_states` without aligned copies of the models (aligned=False).
 - times: whole / floor, and state / floor. And with copies: whole / (floor + bare copies of what is returned: each model
   and one mean).
@@ -25,6 +26,7 @@ import functools
 import json
 import multiprocessing
 import warnings
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -39,7 +41,9 @@ from torch import Tensor
 
 import transfuse
 from transfuse import api
+from transfuse.barycenter import Problem, coupling
 from transfuse.layout import Block, Layout
+from transfuse.transport import assignment
 
 State = Mapping[str, Tensor]
 SLOW = ("GPT-2 small",)  # minutes
@@ -82,6 +86,12 @@ def floor(states: Sequence[State], layout: Layout, *, incoming: bool, repeats: i
     return total * (len(states) - 1)
 
 
+def quadratic(state: State, layout: Layout) -> bool:
+    """Whether a space stands twice on a tensor."""
+    problem = Problem([state], layout, [1.0], layout.widths(state))
+    return any(problem.is_quadratic(space.name) for space in layout.spaces)
+
+
 def copies(states: Sequence[State]) -> list[dict[str, Tensor]]:
     """Copies of all states, and their sum: as much as a fusion returns."""
     found = [{name: tensor.clone() for name, tensor in state.items()} for state in states]
@@ -109,24 +119,32 @@ def timed(states: Sequence[State], layout: Layout, method: str, options: Mapping
 
         return run
 
-    row = transfuse.METHODS[method]
+    row, rounds = transfuse.METHODS[method], Counter[str]()
+
+    def counted(scores: Tensor) -> Tensor:
+        rounds["assignments"] += 1
+        return assignment(scores)
+
     forget_peak()
     before = resident()
     with (
         patch.dict(transfuse.METHODS, {method: replace(row, couple=under("couplings", row.couple))}),
         patch.object(api, "carried_away", under("updates", api.carried_away)),
+        patch.object(coupling, "assignment", counted),
         clocks["whole"],
     ):
         result = transfuse.fuse_states(states, layout, method=method, progress=watch, **options)
     held = peak() - before
     placings = sum("placing" in stage for stage in ended) // max(1, len(states) - 1)
+    passes = placings + sum("sweep" in stage for stage in ended) if method == "auto" else 1
+    one_pass = len(layout.spaces) * (len(states) - 1)
     inputs = sum(map(size_of, states))
     output = size_of(result.state) + sum(map(size_of, (*result.aligned, *result.couplings)))
     largest = max(tensor.numel() * tensor.element_size() for tensor in states[0].values())
     return {
         **{name: clock.cpu for name, clock in clocks.items()},
         "wall": {name: clock.wall for name, clock in clocks.items()},
-        "sweeps": placings + sum("sweep" in stage for stage in ended) if method == "auto" else 1,
+        "sweeps": rounds["assignments"] / one_pass if quadratic(states[0], layout) else passes, "passes": passes,
         "status": result.status, "inputs": inputs, "output": output, "largest": largest, "peak": inputs + held,
         "limit": 1.25 * (inputs + output) + 3 * largest,
     }  # fmt: skip
@@ -166,7 +184,7 @@ def show(row: Mapping[str, Any]) -> None:
     """One line."""
     times = " ".join(f"{row[column]:9.3f}" for column in COLUMNS)
     print(
-        f"{row['network']:<12} {row['models']} {row['method']:<5} {times} {row['sweeps']:6d} {row['times']:6.2f} "
+        f"{row['network']:<12} {row['models']} {row['method']:<5} {times} {row['sweeps']:6.0f} {row['times']:6.2f} "
         f"{row['state_times']:6.2f} {row['times_with_copies']:6.2f} {row['peak'] / 1e6:7.0f} {row['limit'] / 1e6:7.0f}",
         flush=True,
     )
