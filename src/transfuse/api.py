@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from .activations import Batches, Forward
 from .barycenter import Problem, Step
 from .errors import InputError, listing
-from .finishing import Activations, Finish, Parents, TermsName, finished, seen_activations
+from .finishing import Activations, Finish, Parents, StandIn, TermsName, check_finish, finished, seen_activations
 from .layout import Layout, balanced, in_scale_of
 from .layout import Run as UnitRun
 from .methods import METHODS, Method, Run
@@ -156,7 +156,8 @@ def fuse(  # noqa: PLR0913
             data, unless the method says.
         finish: The correction at the end: a row of `transfuse.CORRECTIONS`, `auto` (the one that is judged best
             without labels) or `none`; default: what the method says (`auto` ends with one, published methods do not).
-        synthetic: Without data, correct by inputs made of noise, if that is judged an improvement.
+        synthetic: Without data, correct by inputs made of noise, if that is judged an improvement; networks with
+            convolutions are matched by them too.
         forward: Runs a model on a batch of the data, where batches are of another kind.
         seed: For the order of sweeps, for restarts, and for noise.
         progress: Show how far it is, on standard error: if that is a terminal (True), or "always". Or a function
@@ -185,14 +186,17 @@ def fuse(  # noqa: PLR0913
         if example_inputs is None:
             raise InputError("pass example_inputs, with which the first model is traced, or a layout")
         layout = trace(models[0], example_inputs)
-    row = method_row(method)
+    row, own = method_row(method), [model.state_dict() for model in models]
+    layout.check(*own)
     batches = None if data is None else Batches.of(data, forward=forward)
     example = Arguments.of(example_inputs) if synthetic and example_inputs is not None else None
-    finish_by = Finish(finish or row.finish, batches, example, seed, progress)
-    finish_by.check(models[0])
-    activations = seen_activations(models, layout, batches, terms or row.terms or ("both" if batches else "weights"))
+    by = finish or row.finish
+    check_finish(by, models[0], inputs=batches is not None or example is not None)
+    noise = StandIn.of(models, example, by, data=batches is not None, seed=seed)
+    seen = batches or (noise.batches if noise.matches else None)
+    activations = seen_activations(models, layout, seen, terms or row.terms or ("both" if seen else "weights"))
     states = fuse_states(
-        [model.state_dict() for model in models],
+        own,
         layout,
         method=method,
         weights=weights,
@@ -208,7 +212,7 @@ def fuse(  # noqa: PLR0913
         _check_rebuilt(fused, example_inputs)
     aligned = tuple(with_state(into, state) for state in states.aligned)
     parents = Parents(models, aligned, states.weights, layout, states.couplings, row.balance)
-    corrected, done = finished(finish_by, fused, parents)
+    corrected, done = finished(Finish(by, batches, noise, progress), fused, parents)
     return Fusion(corrected, aligned, states, tuple(models), done)
 
 

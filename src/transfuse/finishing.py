@@ -13,7 +13,7 @@ from typing import Any, Literal, get_args
 import torch
 from torch import Tensor, nn
 
-from .activations import Batches, Terms, activation_terms, watch
+from .activations import Batches, Terms, activation_terms, dreamt, watch
 from .activations import synthetic as noise
 from .barycenter import Coupling, Pair, carried
 from .errors import InputError
@@ -52,13 +52,20 @@ def seen_activations(
         return Activations(activation_terms(models, layout, batches), weights=terms == "both")
 
 
-def synthetic_inputs(models: Sequence[nn.Module], example_inputs: Any, *, samples: int = 500, seed: int = 0) -> Batches:
+SAMPLES = {True: 200, False: 500}  # of noise, for networks with convolutions, which see many places of each, and others
+
+
+def synthetic_inputs(
+    models: Sequence[nn.Module], example_inputs: Any, *, samples: int | None = None, seed: int = 0
+) -> Batches:
     """Inputs made of noise, like the example, for networks of one architecture: to be passed as `data`.
+
+    Where the networks tell classes apart, noise is moved until they see every class in turn.
 
     Args:
         models: The networks; the covariance of the noise comes from their first weights.
         example_inputs: A tensor, a tuple of positional arguments, or a dict of keyword arguments.
-        samples: How many.
+        samples: How many; default: 200 for networks with convolutions, 500 for others.
         seed: For the noise.
 
     Example:
@@ -67,7 +74,60 @@ def synthetic_inputs(models: Sequence[nn.Module], example_inputs: Any, *, sample
         5
     """
     with _evaluated(models):
-        return noise(models, Arguments.of(example_inputs), samples=samples, seed=seed)
+        return _imagined(models, Arguments.of(example_inputs), samples, seed)[0]
+
+
+def _imagined(models: Sequence[nn.Module], example: Arguments, samples: int | None, seed: int) -> tuple[Batches, bool]:
+    """Inputs made of noise, and whether networks were made to see classes in them."""
+    count = SAMPLES[_convolves(models[0], example)] if samples is None else samples
+    drawn = noise(models, example, samples=count, seed=seed)
+    dreams = dreamt(models, drawn)
+    return (drawn, False) if dreams is None else (dreams, True)
+
+
+@dataclass(frozen=True, eq=False)
+class StandIn:
+    """Inputs made of noise, in place of data or beside it.
+
+    Args:
+        batches: The inputs, if there are any.
+        why_not: Why there are none.
+        matches: Units are matched by them too. Found to pay for convolutions, and to make no difference for others.
+    """
+
+    batches: Batches | None = None
+    why_not: str = ""
+    matches: bool = False
+
+    @staticmethod
+    def of(models: Sequence[nn.Module], example: Arguments | None, finish: str, *, data: bool, seed: int) -> StandIn:
+        """For networks of one architecture.
+
+        Args:
+            models: The networks.
+            example: What the inputs shall be like; none: there are no such inputs.
+            finish: The correction that is made.
+            data: Whether there is data.
+            seed: For the noise.
+        """
+        if example is None:
+            return StandIn()
+        try:
+            with _evaluated(models):
+                convolves = _convolves(models[0], example)
+                if finish == NONE or (convolves and data):
+                    return StandIn(why_not="none was wanted")
+                batches, classes = _imagined(models, example, None, seed)
+                if convolves and not classes and finish == "auto":
+                    return StandIn(
+                        why_not="noise in which no classes are seen was found to harm convolutions; pass data"
+                    )
+                for batch in batches:
+                    for model in models:
+                        numbers_in(batch.run(model))
+        except Exception as error:  # the fusion itself stands, whatever noise does to a network
+            return StandIn(why_not=f"no correction by noise: {error}")
+        return StandIn(batches, matches=convolves and classes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,28 +137,28 @@ class Finish:
     Args:
         method: A row of `CORRECTIONS`, `auto` or `none`.
         data: Inputs without labels.
-        example: Inputs that noise shall be like: in place of data, and beside it.
-        seed: For the noise.
+        noise: Inputs in place of data, and beside it.
         progress: Who is told how far it is.
     """
 
     method: str
     data: Batches | None
-    example: Arguments | None
-    seed: int
+    noise: StandIn
     progress: Progress = False
 
-    def __post_init__(self) -> None:
-        """Refuse what is not there."""
-        if self.method not in ("auto", NONE, *CORRECTIONS):
-            raise InputError(f"finish is {self.method!r}; expected auto, none, {', '.join(CORRECTIONS)}")
-        if self.method in CORRECTIONS and self.data is None and self.example is None:
-            raise InputError(f"finish is {self.method!r}, but there are no inputs; pass data= or example_inputs")
 
-    def check(self, model: nn.Module) -> None:
-        """Refuse what is no correction of this network."""
-        if self.method == "batchnorm" and not norms_of(model):
-            raise InputError("finish is 'batchnorm', but the models have no batch norm with running statistics")
+def check_finish(method: str, model: nn.Module, *, inputs: bool) -> None:
+    """Refuse a correction that does not exist, has no inputs to go by, or is none of this network.
+
+    Raises:
+        InputError: in these cases.
+    """
+    if method not in ("auto", NONE, *CORRECTIONS):
+        raise InputError(f"finish is {method!r}; expected auto, none, {', '.join(CORRECTIONS)}")
+    if method in CORRECTIONS and not inputs:
+        raise InputError(f"finish is {method!r}, but there are no inputs; pass data= or example_inputs")
+    if method == "batchnorm" and not norms_of(model):
+        raise InputError("finish is 'batchnorm', but the models have no batch norm with running statistics")
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,37 +224,19 @@ def _soft(signed: Tensor) -> Coupling:
 
 def finished(finish: Finish, fused: nn.Module, parents: Parents) -> tuple[nn.Module, Recalibration]:
     """The fused network, corrected, and what was done to it."""
-    if finish.method == NONE or (finish.data is None and finish.example is None):
+    if finish.method == NONE:
         return fused, Recalibration(NONE)
     if any(tensor.dtype in (torch.float16, torch.bfloat16) for tensor in fused.parameters()):
         return fused, Recalibration(NONE, note="corrections are made in float32 and float64 only")
-    drawn, why_not = _noise(finish, parents.aligned)
     if finish.data is not None:
-        return _corrected(finish, fused, parents, finish.data, drawn)
-    if drawn is None:
-        return fused, Recalibration(NONE, note=why_not)
+        return _corrected(finish, fused, parents, finish.data, finish.noise.batches)
+    if finish.noise.batches is None:
+        return fused, Recalibration(NONE, note=finish.noise.why_not)
     try:
-        result, done = _corrected(finish, fused, parents, drawn)
+        result, done = _corrected(finish, fused, parents, finish.noise.batches)
     except Exception as error:  # the fusion itself stands, whatever noise does to a network
         return fused, Recalibration(NONE, note=f"no correction by noise: {error}")
     return result, replace(done, note="; ".join(filter(None, ["judged by inputs made of noise", done.note])))
-
-
-def _noise(finish: Finish, aligned: Sequence[nn.Module]) -> tuple[Batches | None, str]:
-    """Inputs made of noise, or why there are none."""
-    if finish.example is None:
-        return None, "there are no inputs that noise could be like"
-    try:
-        with _evaluated(aligned):
-            drawn = noise(aligned, finish.example, seed=finish.seed)
-            if _convolves(aligned[0], drawn) and (finish.data or finish.method == "auto"):
-                return None, "noise is no stand-in for images: it was found to harm convolutions; pass data"
-            for batch in drawn:
-                for model in aligned:
-                    numbers_in(batch.run(model))
-    except Exception as error:
-        return None, f"no correction by noise: {error}"
-    return drawn, ""
 
 
 def _corrected(
@@ -229,6 +271,6 @@ def _evaluated(models: Sequence[nn.Module]) -> Iterator[None]:
         yield
 
 
-def _convolves(model: nn.Module, batches: Batches) -> bool:
+def _convolves(model: nn.Module, example: Arguments) -> bool:
     """Whether a network has convolutions."""
-    return any(seen.kernel for seen in watch(model, next(iter(batches)).run))
+    return any(seen.kernel for seen in watch(model, lambda each: each(*example.args, **example.kwargs)))

@@ -1,6 +1,7 @@
-"""What networks compute on inputs: sites where weights are applied, batches of data, inputs made of noise."""
+"""What networks compute on inputs: sites where weights are applied, batches of data, inputs made of noise, dreams."""
 
 from .batches import Batch, Batches, Forward
+from .dreams import dreamt
 from .noise import synthetic
 from .recurrence import Recurrence
 from .sites import Norm, Seen, together, watch
@@ -15,6 +16,7 @@ __all__ = [
     "Seen",
     "Terms",
     "activation_terms",
+    "dreamt",
     "synthetic",
     "together",
     "watch",
