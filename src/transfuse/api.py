@@ -192,7 +192,7 @@ def fuse(  # noqa: PLR0913
     example = Arguments.of(example_inputs) if synthetic and example_inputs is not None else None
     by = finish or row.finish
     check_finish(by, models[0], inputs=batches is not None or example is not None)
-    noise = StandIn.of(models, example, by, data=batches is not None, seed=seed)
+    noise = StandIn.of(models, example, by, data=batches is not None, seed=seed, progress=progress)
     seen = batches or (noise.batches if noise.matches else None)
     activations = seen_activations(models, layout, seen, terms or row.terms or ("both" if seen else "weights"))
     states = fuse_states(

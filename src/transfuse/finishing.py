@@ -77,11 +77,14 @@ def synthetic_inputs(
         return _imagined(models, Arguments.of(example_inputs), samples, seed)[0]
 
 
-def _imagined(models: Sequence[nn.Module], example: Arguments, samples: int | None, seed: int) -> tuple[Batches, bool]:
+def _imagined(
+    models: Sequence[nn.Module], example: Arguments, samples: int | None, seed: int, progress: Progress = False
+) -> tuple[Batches, bool]:
     """Inputs made of noise, and whether networks were made to see classes in them."""
     count = SAMPLES[_convolves(models[0], example)] if samples is None else samples
     drawn = noise(models, example, samples=count, seed=seed)
-    dreams = dreamt(models, drawn)
+    with watching(progress, "inputs") as watcher:
+        dreams = dreamt(models, drawn, watcher)
     return (drawn, False) if dreams is None else (dreams, True)
 
 
@@ -100,7 +103,10 @@ class StandIn:
     matches: bool = False
 
     @staticmethod
-    def of(models: Sequence[nn.Module], example: Arguments | None, finish: str, *, data: bool, seed: int) -> StandIn:
+    def of(
+        models: Sequence[nn.Module], example: Arguments | None, finish: str, *, data: bool, seed: int,
+        progress: Progress = False,
+    ) -> StandIn:  # fmt: skip
         """For networks of one architecture.
 
         Args:
@@ -109,6 +115,7 @@ class StandIn:
             finish: The correction that is made.
             data: Whether there is data.
             seed: For the noise.
+            progress: Who is told how far it is.
         """
         if example is None:
             return StandIn()
@@ -117,7 +124,7 @@ class StandIn:
                 convolves = _convolves(models[0], example)
                 if finish == NONE or (convolves and data):
                     return StandIn(why_not="none was wanted")
-                batches, classes = _imagined(models, example, None, seed)
+                batches, classes = _imagined(models, example, None, seed, progress)
                 if convolves and not classes and finish == "auto":
                     return StandIn(
                         why_not="noise in which no classes are seen was found to harm convolutions; pass data"

@@ -20,18 +20,22 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.utils import _pytree as pytree
 
+from ..progress import Watch
 from ..tracing.recording import tensors_in
 from .batches import Batches
 
 STEPS, RATE = 20, 0.1  # of Adam; its rate is in root mean squares of the input
 
 
-def dreamt(models: Sequence[nn.Module], noise: Batches) -> Batches | None:
+def dreamt(
+    models: Sequence[nn.Module], noise: Batches, watch: Watch = lambda stage, done, total: None
+) -> Batches | None:
     """The same batches, moved until every network sees an assigned class in each sample; nothing if that cannot be.
 
     Args:
         models: Networks of one architecture, in evaluation mode.
         noise: From `synthetic`: what a batch holds is a tree of tensors, samples along the first axis of the outputs.
+        watch: Is told of each batch.
     """
     found = []
     for number, content in enumerate(noise.data):
@@ -43,6 +47,7 @@ def dreamt(models: Sequence[nn.Module], noise: Batches) -> Batches | None:
         if moved is None:
             return None
         found.append(moved)
+        watch("moving noise", len(found), noise.count)
     return replace(noise, data=found)
 
 

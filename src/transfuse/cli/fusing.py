@@ -191,7 +191,9 @@ def _fused_modules(options: Namespace, job: Job, target: Any, chosen: Mapping[st
 
 
 def _plan(options: Namespace, job: Job) -> Outcome:
-    plan = estimate(job, options.method, _size(options, job), low_memory=options.low_memory)
+    plan = estimate(
+        job, options.method, _size(options, job), low_memory=options.low_memory, finish=_needs_modules(options, job)
+    )
     first = job.checkpoints[0]
     rows = [f"{checkpoint.path} ({checkpoint.kind}, {size_told(checkpoint.bytes)})" for checkpoint in job.checkpoints]
     text = (

@@ -4,23 +4,28 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, cast
 
 import torch
+from torch import nn
 
+from ..activations.dreams import STEPS
 from ..checkpoints import entries_of, size_told
+from ..finishing import SAMPLES
+from ..tracing.recording import Arguments
 from .jobs import Job
 
 # How many times all spaces are gone through: starts times sweeps, as counted on trained networks.
 PASSES = {"auto": 20, "rebasin": 5, "c2m3": 30, "gwb": 6, "wb": 2, "ot": 1, "fedma": 1, "vanilla": 0}
 ASSIGNMENT = 1.5e-11  # seconds per cubed number of units
 TOUCHED = 12  # how often a tensor is copied, carried or compared in one pass
+CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
 MEMORY_SPEED = 1.5e9  # bytes per second of such copies
 
 
-def estimate(job: Job, method: str, out_bytes: int, *, low_memory: bool) -> dict[str, Any]:
-    """Seconds and bytes that a fusion will roughly take."""
+def estimate(job: Job, method: str, out_bytes: int, *, low_memory: bool, finish: bool = False) -> dict[str, Any]:
+    """Seconds and bytes that a fusion will roughly take, with a correction by inputs made of noise if there is one."""
     entries = entries_of(job.checkpoints[0].tensors)
     inputs = sum(checkpoint.bytes for checkpoint in job.checkpoints)
     working = sum(
@@ -47,10 +52,27 @@ def estimate(job: Job, method: str, out_bytes: int, *, low_memory: bool) -> dict
     return {
         "input_bytes": inputs,
         "output_bytes": out_bytes,
-        "seconds": round(passes * one_pass + 3 * inputs / MEMORY_SPEED, 1),
+        "seconds": round(
+            passes * one_pass + 3 * inputs / MEMORY_SPEED + (_finish(job) if finish and job.build else 0.0), 1
+        ),
         "memory_bytes": int(_peak() + kept + out_bytes + 6 * largest),
         "widths": widths,
     }
+
+
+def _finish(job: Job) -> float:
+    """Seconds of moving noise, and of a refit by it: so many runs of all networks, forth or back."""
+    model, inputs = cast("Callable[[], nn.Module]", job.build)().eval(), Arguments.of(job.inputs)
+    first = next((each for each in (*inputs.args, *inputs.kwargs.values()) if isinstance(each, torch.Tensor)), None)
+    with torch.no_grad():
+        model(*inputs.args, **inputs.kwargs)  # what is made at a first run
+        started = time.perf_counter()
+        model(*inputs.args, **inputs.kwargs)
+    each = (time.perf_counter() - started) / (len(first) if first is not None and first.dim() else 1)
+    runs = 3 * STEPS + sum(tensor.dim() > 1 for tensor in model.parameters())
+    return (
+        SAMPLES[any(isinstance(layer, CONVOLUTIONS) for layer in model.modules())] * len(job.checkpoints) * runs * each
+    )
 
 
 def _peak() -> float:
