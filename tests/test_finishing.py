@@ -5,8 +5,10 @@ import copy
 import pytest
 import torch
 from torch import nn
+from torch.utils.flop_counter import FlopCounterMode
 
 import transfuse
+from transfuse import finishing
 from transfuse.activations import Batches
 from transfuse.errors import InputError
 from transfuse.finishing import Parents
@@ -251,6 +253,23 @@ def test_convolutions_with_classes_are_matched_and_corrected_by_dreams():
         for one, other in zip(fusion.couplings, by_weights.couplings, strict=True)
         for space in one
     )
+
+
+@pytest.mark.parametrize(("samples", "expected"), [(1000, 200), (60.5, 60), (49, None)])
+def test_noise_is_moved_only_as_far_as_the_effort_goes(samples, expected, monkeypatch):
+    models, example = [another("lenet", seed).float() for seed in (0, 1)], named("lenet").inputs()
+    with torch.no_grad(), FlopCounterMode(display=False) as counter:
+        models[0](example)
+    each = counter.get_total_flops() / len(example) * 2 * 3 * 20  # models; forth and back; steps
+    monkeypatch.setattr(finishing, "EFFORT", {"cpu": samples * each})
+    fusion = transfuse.fuse(models, example, layout=layout_of("lenet"), restarts=0)
+    drawn = transfuse.synthetic_inputs(models, example)
+    assert sum(len(args[0]) for args, _ in drawn.data) == (expected or 200)
+    if expected is None:
+        assert "it would take long" in fusion.recalibration.note
+        assert transfuse.fuse(models, example, layout=layout_of("lenet"), data=drawn).recalibration.disagreement
+    else:
+        assert fusion.recalibration.method == "refit"
 
 
 def test_dicts_and_keyword_arguments():

@@ -12,8 +12,9 @@ from typing import Any, Literal, get_args
 
 import torch
 from torch import Tensor, nn
+from torch.utils.flop_counter import FlopCounterMode
 
-from .activations import Batches, Terms, activation_terms, dreamt, watch
+from .activations import DREAM_STEPS, Batches, Terms, activation_terms, dreamt, watch
 from .activations import synthetic as noise
 from .barycenter import Coupling, Pair, carried
 from .errors import InputError
@@ -21,7 +22,7 @@ from .layout import Layout, balanced
 from .progress import Progress, watching
 from .rebuilding import with_state
 from .recalibration import CORRECTIONS, NONE, Recalibration, Start, best_of, candidates, norms_of, numbers_in
-from .tracing.recording import Arguments, undisturbed
+from .tracing.recording import Arguments, tensors_in, undisturbed
 
 TermsName = Literal["weights", "activations", "both"]
 
@@ -52,7 +53,14 @@ def seen_activations(
         return Activations(activation_terms(models, layout, batches), weights=terms == "both")
 
 
+NO_CLASSES = (
+    "noise in which no classes are seen harms convolutions: there are none, or it would take long to make networks see "
+    "them; pass data, or transfuse.synthetic_inputs(models, example_inputs, samples=...) as data"
+)
 SAMPLES = {True: 200, False: 500}  # of noise, for networks with convolutions, which see many places of each, and others
+FEWEST = 50  # samples of noise that are worth moving
+EFFORT = {"cpu": 2e13}  # floating-point operations that moving noise may take: minutes
+MORE_EFFORT = 2e15  # on other devices
 
 
 def synthetic_inputs(
@@ -80,12 +88,33 @@ def synthetic_inputs(
 def _imagined(
     models: Sequence[nn.Module], example: Arguments, samples: int | None, seed: int, progress: Progress = False
 ) -> tuple[Batches, bool]:
-    """Inputs made of noise, and whether networks were made to see classes in them."""
-    count = SAMPLES[_convolves(models[0], example)] if samples is None else samples
-    drawn = noise(models, example, samples=count, seed=seed)
+    """Inputs made of noise, and whether networks were made to see classes in them.
+
+    If no number of samples is given, there are fewer where moving them would take too long, and none is moved where
+    that would leave too few. It is operations that count, not time: results do not depend on the machine.
+    """
+    usual = SAMPLES[_convolves(models[0], example)] if samples is None else samples
+    count = usual if samples is not None else min(usual, int(_effort(models[0]) / _operations(models, example)))
+    drawn = noise(models, example, samples=usual if count < FEWEST else count, seed=seed)
+    if samples is None and count < FEWEST:
+        return drawn, False
     with watching(progress, "inputs") as watcher:
         dreams = dreamt(models, drawn, watcher)
     return (drawn, False) if dreams is None else (dreams, True)
+
+
+def _effort(model: nn.Module) -> float:
+    device = next((tensor.device.type for tensor in model.parameters()), "cpu")
+    return EFFORT.get(device, MORE_EFFORT)
+
+
+def _operations(models: Sequence[nn.Module], example: Arguments) -> float:
+    """Floating-point operations of moving one sample: so many runs of each network, forth and twice that back."""
+    first = next((each for each in tensors_in((example.args, dict(example.kwargs))) if each.dim()), None)
+    with FlopCounterMode(display=False) as counter, torch.no_grad():
+        models[0](*example.args, **example.kwargs)
+    each: float = max(counter.get_total_flops(), 1) / (len(first) if first is not None else 1)
+    return 3 * DREAM_STEPS * len(models) * each
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,9 +155,7 @@ class StandIn:
                     return StandIn(why_not="none was wanted")
                 batches, classes = _imagined(models, example, None, seed, progress)
                 if convolves and not classes and finish == "auto":
-                    return StandIn(
-                        why_not="noise in which no classes are seen was found to harm convolutions; pass data"
-                    )
+                    return StandIn(why_not=NO_CLASSES)
                 for batch in batches:
                     for model in models:
                         numbers_in(batch.run(model))

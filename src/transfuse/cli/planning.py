@@ -10,7 +10,7 @@ from typing import Any, cast
 import torch
 from torch import nn
 
-from ..activations.dreams import STEPS
+from ..activations import DREAM_STEPS
 from ..checkpoints import entries_of, size_told
 from ..finishing import SAMPLES
 from ..tracing.recording import Arguments
@@ -62,17 +62,32 @@ def estimate(job: Job, method: str, out_bytes: int, *, low_memory: bool, finish:
 
 def _finish(job: Job) -> float:
     """Seconds of moving noise, and of a refit by it: so many runs of all networks, forth or back."""
-    model, inputs = cast("Callable[[], nn.Module]", job.build)().eval(), Arguments.of(job.inputs)
-    first = next((each for each in (*inputs.args, *inputs.kwargs.values()) if isinstance(each, torch.Tensor)), None)
+    model = cast("Callable[[], nn.Module]", job.build)().eval()
+    runs = 3 * DREAM_STEPS + sum(tensor.dim() > 1 for tensor in model.parameters())
+    samples = SAMPLES[any(isinstance(layer, CONVOLUTIONS) for layer in model.modules())]
+    return samples * len(job.checkpoints) * runs * _seconds_of_a_run(model, Arguments.of(job.inputs))
+
+
+def _seconds_of_a_run(model: nn.Module, inputs: Arguments) -> float:
+    """Of one sample, in a batch if the model takes one."""
+    (first, *others), many = (*inputs.args, *inputs.kwargs.values()), 16
+    if isinstance(first, torch.Tensor) and not others and first.dim():
+        try:
+            batch = torch.cat([first] * -(-many // len(first)))
+            return _seconds(
+                model, Arguments((batch,) if inputs.args else (), dict.fromkeys(inputs.kwargs, batch))
+            ) / len(batch)
+        except Exception:  # whatever the model raises: it takes no such batch
+            pass
+    return _seconds(model, inputs) / (len(first) if isinstance(first, torch.Tensor) and first.dim() else 1)
+
+
+def _seconds(model: nn.Module, inputs: Arguments) -> float:
     with torch.no_grad():
         model(*inputs.args, **inputs.kwargs)  # what is made at a first run
-        started = time.perf_counter()
+        started = time.process_time()
         model(*inputs.args, **inputs.kwargs)
-    each = (time.perf_counter() - started) / (len(first) if first is not None and first.dim() else 1)
-    runs = 3 * STEPS + sum(tensor.dim() > 1 for tensor in model.parameters())
-    return (
-        SAMPLES[any(isinstance(layer, CONVOLUTIONS) for layer in model.modules())] * len(job.checkpoints) * runs * each
-    )
+    return time.process_time() - started
 
 
 def _peak() -> float:
