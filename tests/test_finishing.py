@@ -8,7 +8,7 @@ from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
 import transfuse
-from transfuse import finishing
+from transfuse import imagining
 from transfuse.activations import Batches
 from transfuse.errors import InputError
 from transfuse.finishing import Parents
@@ -261,7 +261,7 @@ def test_noise_is_moved_only_as_far_as_the_effort_goes(samples, expected, monkey
     with torch.no_grad(), FlopCounterMode(display=False) as counter:
         models[0](example)
     each = counter.get_total_flops() / len(example) * 2 * 3 * 20  # models; forth and back; steps
-    monkeypatch.setattr(finishing, "EFFORT", {"cpu": samples * each})
+    monkeypatch.setattr(imagining, "EFFORT", {"cpu": samples * each})
     fusion = transfuse.fuse(models, example, layout=layout_of("lenet"), restarts=0)
     drawn = transfuse.synthetic_inputs(models, example)
     assert sum(len(args[0]) for args, _ in drawn.data) == (expected or 200)

@@ -22,7 +22,8 @@ FLOORS = (
     ("tracing", "methods", "rebuilding", "states"),
     ("activations",),
     ("recalibration",),
-    ("landscape", "finishing"),
+    ("landscape", "imagining"),
+    ("finishing",),
     ("plots",),
     ("report",),  # of plain records; a fusion writes its own report, hence below api
     ("api",),

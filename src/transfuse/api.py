@@ -18,7 +18,8 @@ from torch import Tensor, nn
 from .activations import Batches, Forward
 from .barycenter import Problem, Step
 from .errors import InputError, listing
-from .finishing import Activations, Finish, Parents, StandIn, TermsName, check_finish, finished, seen_activations
+from .finishing import Activations, Finish, Parents, TermsName, check_finish, finished, seen_activations
+from .imagining import StandIn
 from .layout import Layout, balanced, in_scale_of
 from .layout import Run as UnitRun
 from .methods import METHODS, Method, Run

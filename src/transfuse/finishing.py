@@ -5,24 +5,21 @@ In: modules, batches or example inputs. Out: terms of the objective; a corrected
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import torch
 from torch import Tensor, nn
-from torch.utils.flop_counter import FlopCounterMode
 
-from .activations import DREAM_STEPS, Batches, Terms, activation_terms, dreamt, watch
-from .activations import synthetic as noise
+from .activations import Batches, Terms, activation_terms
 from .barycenter import Coupling, Pair, carried
 from .errors import InputError
+from .imagining import StandIn, evaluated, is_half
 from .layout import Layout, balanced
 from .progress import Progress, watching
 from .rebuilding import with_state
 from .recalibration import CORRECTIONS, NONE, Recalibration, Start, best_of, candidates, norms_of, numbers_in
-from .tracing.recording import Arguments, tensors_in, undisturbed
 
 TermsName = Literal["weights", "activations", "both"]
 
@@ -49,119 +46,8 @@ def seen_activations(
         return None
     if batches is None:
         raise InputError(f"terms is {terms!r}, but there is no data to see activations on; pass data=")
-    with _evaluated(models):
+    with evaluated(models):
         return Activations(activation_terms(models, layout, batches), weights=terms == "both")
-
-
-NO_CLASSES = (
-    "noise in which no classes are seen harms convolutions: there are none, or it would take long to make networks see "
-    "them; pass data, or transfuse.synthetic_inputs(models, example_inputs, samples=...) as data"
-)
-SAMPLES = {True: 200, False: 500}  # of noise, for networks with convolutions, which see many places of each, and others
-FEWEST = 50  # samples of noise that are worth moving
-EFFORT = {"cpu": 2e13}  # floating-point operations that moving noise may take: minutes
-MORE_EFFORT = 2e15  # on other devices
-
-
-def synthetic_inputs(
-    models: Sequence[nn.Module], example_inputs: Any, *, samples: int | None = None, seed: int = 0
-) -> Batches:
-    """Inputs made of noise, like the example, for networks of one architecture: to be passed as `data`.
-
-    Where the networks tell classes apart, noise is moved until they see every class in turn.
-
-    Args:
-        models: The networks; the covariance of the noise comes from their first weights.
-        example_inputs: A tensor, a tuple of positional arguments, or a dict of keyword arguments.
-        samples: How many; default: 200 for networks with convolutions, 500 for others.
-        seed: For the noise.
-
-    Example:
-        >>> net = nn.Sequential(nn.Linear(3, 4), nn.ReLU())
-        >>> synthetic_inputs([net], torch.randn(2, 3)).count
-        5
-    """
-    with _evaluated(models):
-        return _imagined(models, Arguments.of(example_inputs), samples, seed)[0]
-
-
-def _imagined(
-    models: Sequence[nn.Module], example: Arguments, samples: int | None, seed: int, progress: Progress = False
-) -> tuple[Batches, bool]:
-    """Inputs made of noise, and whether networks were made to see classes in them.
-
-    If no number of samples is given, there are fewer where moving them would take too long, and none is moved where
-    that would leave too few. It is operations that count, not time: results do not depend on the machine.
-    """
-    usual = SAMPLES[_convolves(models[0], example)] if samples is None else samples
-    count = usual if samples is not None else min(usual, int(_effort(models[0]) / _operations(models, example)))
-    drawn = noise(models, example, samples=usual if count < FEWEST else count, seed=seed)
-    if samples is None and count < FEWEST:
-        return drawn, False
-    with watching(progress, "inputs") as watcher:
-        dreams = dreamt(models, drawn, watcher)
-    return (drawn, False) if dreams is None else (dreams, True)
-
-
-def _effort(model: nn.Module) -> float:
-    device = next((tensor.device.type for tensor in model.parameters()), "cpu")
-    return EFFORT.get(device, MORE_EFFORT)
-
-
-def _operations(models: Sequence[nn.Module], example: Arguments) -> float:
-    """Floating-point operations of moving one sample: so many runs of each network, forth and twice that back."""
-    first = next((each for each in tensors_in((example.args, dict(example.kwargs))) if each.dim()), None)
-    with FlopCounterMode(display=False) as counter, torch.no_grad():
-        models[0](*example.args, **example.kwargs)
-    each: float = max(counter.get_total_flops(), 1) / (len(first) if first is not None else 1)
-    return 3 * DREAM_STEPS * len(models) * each
-
-
-@dataclass(frozen=True, eq=False)
-class StandIn:
-    """Inputs made of noise, in place of data or beside it.
-
-    Args:
-        batches: The inputs, if there are any.
-        why_not: Why there are none.
-        matches: Units are matched by them too. Found to pay for convolutions, and to make no difference for others.
-    """
-
-    batches: Batches | None = None
-    why_not: str = ""
-    matches: bool = False
-
-    @staticmethod
-    def of(
-        models: Sequence[nn.Module], example: Arguments | None, finish: str, *, data: bool, seed: int,
-        progress: Progress = False,
-    ) -> StandIn:  # fmt: skip
-        """For networks of one architecture.
-
-        Args:
-            models: The networks.
-            example: What the inputs shall be like; none: there are no such inputs.
-            finish: The correction that is made.
-            data: Whether there is data.
-            seed: For the noise.
-            progress: Who is told how far it is.
-        """
-        if example is None:
-            return StandIn()
-        try:
-            with _evaluated(models):
-                convolves = _convolves(models[0], example)
-                if finish == NONE or (convolves and data):
-                    return StandIn(why_not="none was wanted")
-                batches, classes = _imagined(models, example, None, seed, progress)
-                if convolves and not classes and finish == "auto":
-                    return StandIn(why_not=NO_CLASSES)
-                for batch in batches:
-                    for model in models:
-                        numbers_in(batch.run(model))
-        except Exception as error:  # the fusion itself stands, whatever noise does to a network
-            return StandIn(why_not=f"no correction by noise: {error}")
-        return StandIn(batches, matches=convolves and classes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -218,7 +104,7 @@ class Parents:
     def keep_their_functions(self, batches: Batches) -> bool:
         """Whether the aligned networks compute what the models do: not so where units were merged."""
         batch = next(iter(batches))
-        with _evaluated([*self.models, *self.aligned]):
+        with evaluated([*self.models, *self.aligned]):
             for model, twin in zip(self.models, self.aligned, strict=True):
                 one, other = (numbers_in(batch.run(each)) for each in (model, twin))
                 if one.shape != other.shape or float((one - other).abs().max()) > 1e-2 * float(one.abs().max()):
@@ -260,7 +146,7 @@ def finished(finish: Finish, fused: nn.Module, parents: Parents) -> tuple[nn.Mod
     """The fused network, corrected, and what was done to it."""
     if finish.method == NONE:
         return fused, Recalibration(NONE)
-    if any(tensor.dtype in (torch.float16, torch.bfloat16) for tensor in fused.parameters()):
+    if is_half(fused):
         return fused, Recalibration(NONE, note="corrections are made in float32 and float64 only")
     if finish.data is not None:
         return _corrected(finish, fused, parents, finish.data, finish.noise.batches)
@@ -294,17 +180,3 @@ def _corrected(
         start = Start(fused, parents.scaled(), parents.weights, batches, noise=noise, carry=parents.carry(fused))
     with watching(finish.progress, "finish") as watcher:
         return best_of(rows, start, watcher, forced=forced)
-
-
-@contextmanager
-def _evaluated(models: Sequence[nn.Module]) -> Iterator[None]:
-    """Models in evaluation mode, as they were afterwards."""
-    with ExitStack() as stack:
-        for model in models:
-            stack.enter_context(undisturbed(model))
-        yield
-
-
-def _convolves(model: nn.Module, example: Arguments) -> bool:
-    """Whether a network has convolutions."""
-    return any(seen.kernel for seen in watch(model, lambda each: each(*example.args, **example.kwargs)))

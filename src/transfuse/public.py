@@ -7,7 +7,7 @@ for torch. A new public name is added here, and nowhere else.
 from . import plots
 from .api import FusedStates, Fusion, align, fuse, fuse_states
 from .errors import FusionError, InputError, LayoutError, ProofError, TraceError
-from .finishing import synthetic_inputs
+from .imagining import synthetic_inputs
 from .landscape import Barrier, Mark, Plane, Simplex, barrier, chain, evaluator, plane, simplex
 from .layout import Action, Axis, Block, Fixed, Layout, Run, Slot, Space, parse, permute
 from .methods import METHODS, Method

@@ -12,7 +12,7 @@ from torch import nn
 
 from ..activations import DREAM_STEPS
 from ..checkpoints import entries_of, size_told
-from ..finishing import SAMPLES
+from ..imagining import SAMPLES
 from ..tracing.recording import Arguments
 from .jobs import Job
 
