@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 from transfuse.activations import Batches, watch
+from transfuse.recalibration import slopes
 from transfuse.recalibration import task as tasks
 from transfuse.recalibration.refit import refit
 from transfuse.recalibration.task import Task
@@ -158,6 +159,7 @@ def test_what_is_kept_in_memory_changes_nothing(monkeypatch):
     results = []
     for memory in (2**30, 0):
         monkeypatch.setattr(tasks, "MEMORY", memory)
+        monkeypatch.setattr(slopes, "MEMORY", memory)
         parents = [built(named("lenet").build, seed) for seed in (0, 1)]
         x = torch.randn(30, 1, 12, 12, generator=torch.Generator().manual_seed(0)).double()
         task = Task(copy.deepcopy(parents[0]), parents, [0.5, 0.5], Batches.of(x))

@@ -15,10 +15,9 @@ from operator import attrgetter
 from torch import Tensor
 
 from ..activations import Batch
-from . import task as tasks
 from .affine import Part, parts, rows_by_part
 from .least_squares import Equations, Weighted
-from .task import Sample
+from .task import MEMORY, Sample
 
 FLOOR = 0.05  # in mean squared slopes
 Samples = Callable[[], Iterator[Sample]]
@@ -90,6 +89,6 @@ def _replayed(
     for piece in make():
         kept.append(piece)
         size += sum(each.bytes for each in piece[1])
-        if size > tasks.MEMORY:
+        if size > MEMORY:
             return make
     return lambda: kept
