@@ -9,10 +9,11 @@ from torch.utils.flop_counter import FlopCounterMode
 
 import transfuse
 from transfuse import imagining
-from transfuse.activations import Batches
+from transfuse.activations import Batches, synthetic
 from transfuse.errors import InputError
 from transfuse.finishing import Parents
 from transfuse.recalibration import Start, best_of
+from transfuse.tracing.recording import Arguments
 from zoo import call, named
 from zoo_problems import another, layout_of, moved_twin, outputs, sample
 
@@ -262,14 +263,17 @@ def test_noise_is_moved_only_as_far_as_the_effort_goes(samples, expected, monkey
         models[0](example)
     each = counter.get_total_flops() / len(example) * 2 * 3 * 20  # models; forth and back; steps
     monkeypatch.setattr(imagining, "EFFORT", {"cpu": samples * each})
-    fusion = transfuse.fuse(models, example, layout=layout_of("lenet"), restarts=0)
-    drawn = transfuse.synthetic_inputs(models, example)
-    assert sum(len(args[0]) for args, _ in drawn.data) == (expected or 200)
+    found = imagining.StandIn.of(models, Arguments.of(example), "auto", data=False, seed=0)
     if expected is None:
-        assert "it would take long" in fusion.recalibration.note
-        assert transfuse.fuse(models, example, layout=layout_of("lenet"), data=drawn).recalibration.disagreement
+        assert found.batches is None
+        assert "it would take long" in found.why_not
+        assert transfuse.fuse(models, example, layout=layout_of("lenet")).recalibration.note == found.why_not
     else:
-        assert fusion.recalibration.method == "refit"
+        assert found.matches
+        assert sum(len(args[0]) for args, _ in found.batches.data) == expected
+    asked = transfuse.synthetic_inputs(models, example)  # whoever asks gets it
+    assert sum(len(args[0]) for args, _ in asked.data) == 200
+    assert not torch.equal(asked.data[0][0][0], synthetic(models, Arguments.of(example), samples=200).data[0][0][0])
 
 
 def test_dicts_and_keyword_arguments():

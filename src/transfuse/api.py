@@ -188,7 +188,7 @@ def fuse(  # noqa: PLR0913
             raise InputError("pass example_inputs, with which the first model is traced, or a layout")
         layout = trace(models[0], example_inputs)
     row, own = method_row(method), [model.state_dict() for model in models]
-    layout.check(*own)
+    layout.check(*own)  # before any network is run
     batches = None if data is None else Batches.of(data, forward=forward)
     example = Arguments.of(example_inputs) if synthetic and example_inputs is not None else None
     by = finish or row.finish

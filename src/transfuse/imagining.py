@@ -22,7 +22,7 @@ from .tracing.recording import Arguments, tensors_in, undisturbed
 
 NO_CLASSES = (
     "noise in which no classes are seen harms convolutions: there are none, or it would take long to make networks see "
-    "them; pass data, or transfuse.synthetic_inputs(models, example_inputs, samples=...) as data"
+    "them; pass data, or transfuse.synthetic_inputs(models, example_inputs) as data, however long it takes"
 )
 SAMPLES = {True: 200, False: 500}  # of noise, for networks with convolutions, which see many places of each, and others
 FEWEST = 50  # samples of noise that are worth moving
@@ -35,7 +35,7 @@ def synthetic_inputs(
 ) -> Batches:
     """Inputs made of noise, like the example, for networks of one architecture: to be passed as `data`.
 
-    Where the networks tell classes apart, noise is moved until they see every class in turn.
+    Where the networks tell classes apart, noise is moved until they see every class in turn, however long it takes.
 
     Args:
         models: The networks; the covariance of the noise comes from their first weights.
@@ -48,26 +48,15 @@ def synthetic_inputs(
         >>> synthetic_inputs([net], torch.randn(2, 3)).count
         5
     """
+    example = Arguments.of(example_inputs)
     with evaluated(models):
-        return _made(models, Arguments.of(example_inputs), samples, seed)[0]
+        drawn = synthetic(models, example, samples=samples or SAMPLES[_convolves(models[0], example)], seed=seed)
+        return dreamt(models, drawn) or drawn
 
 
-def _made(
-    models: Sequence[nn.Module], example: Arguments, samples: int | None, seed: int, progress: Progress = False
-) -> tuple[Batches, bool]:
-    """Inputs made of noise, and whether networks were made to see classes in them.
-
-    If no number of samples is given, there are fewer where moving them would take too long, and none is moved where
-    that would leave too few. It is operations that count, not time: results do not depend on the machine.
-    """
-    usual = SAMPLES[_convolves(models[0], example)] if samples is None else samples
-    count = usual if samples is not None else min(usual, int(_effort(models[0]) / _operations(models, example)))
-    drawn = synthetic(models, example, samples=usual if count < FEWEST else count, seed=seed)
-    if samples is None and count < FEWEST:
-        return drawn, False
-    with watching(progress, "inputs") as watcher:
-        dreams = dreamt(models, drawn, watcher)
-    return (drawn, False) if dreams is None else (dreams, True)
+def _affordable(models: Sequence[nn.Module], example: Arguments) -> int:
+    """How many samples may be moved. Operations count, not time: results do not depend on the machine."""
+    return int(_effort(models[0]) / _operations(models, example))
 
 
 def _effort(model: nn.Module) -> float:
@@ -120,15 +109,20 @@ class StandIn:
                 convolves = _convolves(models[0], example)
                 if convolves and data:
                     return StandIn()  # not found to help
-                batches, classes = _made(models, example, None, seed, progress)
-                if convolves and not classes and finish == "auto":
+                count = min(SAMPLES[convolves], _affordable(models, example))
+                moves = count >= FEWEST
+                drawn = synthetic(models, example, samples=count if moves else SAMPLES[convolves], seed=seed)
+                with watching(progress, "inputs") as watcher:
+                    dreams = dreamt(models, drawn, watcher) if moves else None
+                if convolves and dreams is None and finish == "auto":
                     return StandIn(why_not=NO_CLASSES)
+                batches = dreams or drawn
                 for batch in batches:
                     for model in models:
                         numbers_in(batch.run(model))
         except Exception as error:  # the fusion itself stands, whatever noise does to a network
             return StandIn(why_not=f"no correction by noise: {error}")
-        return StandIn(batches, matches=convolves and classes)
+        return StandIn(batches, matches=convolves and dreams is not None)
 
 
 def is_half(model: nn.Module) -> bool:
