@@ -83,7 +83,7 @@ def _curve(axes: Any, number: int, title: str, own: Sequence[Line]) -> None:
 
 
 def _landscapes(found: Sequence[Line]) -> Iterator[tuple[str, Any]]:
-    """For each cell the barriers of all rows, and for each row the plane; of the first group that is there."""
+    """For each cell the barriers of all rows, and for each row the plane if it has one; of the first group there."""
     for experiment in EXPERIMENTS.values():
         for cell in experiment.cells:
             for profile in sorted({line["profile"] for line in found}):
@@ -103,6 +103,8 @@ def _of_cell(title: str, profile: str, own: Sequence[Line]) -> Iterator[tuple[st
         curves[f"aligned by {ROWS[line['row']].title}"] = barrier_of(line["landscape"]["aligned"])
     yield slug("barriers", title, profile), plots.barriers(curves, metric="error", label="test error, %")
     for line in own:
+        if "plane" not in line["landscape"]:
+            continue
         row = ROWS[line["row"]].title
         figure = plots.plane(
             plane_of(line["landscape"]["plane"]), metric="error", title=f"{title}, {row}: test error, %"

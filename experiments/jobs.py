@@ -17,6 +17,9 @@ from .profiles import PROFILES
 from .records import Build, Cell, Setting, as_plain, differences, fingerprint
 from .rows import ROWS
 
+MOST = 6  # groups of a cell: where there are more networks, they are for fusions of many
+PICTURED = 0  # the group whose planes are measured; barriers are of all
+
 
 @dataclass(frozen=True)
 class Job:
@@ -49,6 +52,11 @@ class Job:
         """Hyper-parameters to choose from."""
         grid = PROFILES[self.profile].grid_of(self.row)
         return [dict(zip(grid, each, strict=True)) for each in product(*grid.values())]
+
+    @property
+    def pictured(self) -> bool:
+        """Whether a landscape has its plane."""
+        return self.group == PICTURED
 
     def configuration(self) -> dict[str, Any]:
         """All that decides the result, beside base networks from elsewhere."""
@@ -102,14 +110,17 @@ def configuration(cell: Cell, row: str, profile: str, group: int) -> dict[str, A
         }
     )
     if ROWS[row].kind == "landscape":
-        plain["landscape"] = {"points": chosen.points, "plane": chosen.plane, "shown": chosen.shown}
+        plain["landscape"] = {"points": chosen.points, "shown": chosen.shown}
+        if group == PICTURED:
+            plain["landscape"] |= {"plane": chosen.plane, "pictured": chosen.pictured}
     return dict(plain)
 
 
 def groups(cell: Cell, profile: str) -> range:
-    """The groups that the profile's base networks make; at least one."""
+    """The groups that the profile's base networks make; at least one, and not more than `MOST`."""
     settings = PROFILES[profile].settings
-    return range(max(1, min(settings[name].networks for name in cell.settings) // cell.models))
+    possible = min(settings[name].networks for name in cell.settings) // cell.models
+    return range(max(1, min(MOST, possible)))
 
 
 def jobs(

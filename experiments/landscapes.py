@@ -23,7 +23,7 @@ Array = NDArray[np.float64]
 
 
 def landscape(
-    fusion: transfuse.Fusion, test: Examples, profile: Profile, *, cache: Path, workers: int = 0
+    fusion: transfuse.Fusion, test: Examples, profile: Profile, *, pictured: bool, cache: Path, workers: int = 0
 ) -> dict[str, Any]:
     """Barriers, and the plane through model 1, model 2, and model 2 aligned.
 
@@ -31,23 +31,33 @@ def landscape(
         fusion: Of two networks.
         test: Where errors are counted.
         profile: How many points, and on how many examples.
-        cache: A file that remembers points, so that a killed run goes on.
+        pictured: Whether the plane is measured too: it has many points, and is looked at rather than averaged.
+        cache: How names of files begin that remember points, so that a killed run goes on.
         workers: Processes that measure; 0 for this one.
     """
     (first, second), (one, other) = fusion.parents, fusion.aligned
-    evaluate = transfuse.evaluator(Batched(test.part(slice(profile.shown))), keep=False)
-    trained = transfuse.barrier(first, second, evaluate, points=profile.points, cache=cache, workers=workers)
-    aligned = transfuse.barrier(one, other, evaluate, points=profile.points, cache=cache, workers=workers)
-    marks = {"model 1": one, "model 2": second, "model 2 aligned": other, "fused": fusion.model}
-    plane = transfuse.plane(one, second, other, evaluate, grid=profile.plane, marks=marks, cache=cache, workers=workers)
+    evaluate, how = _measure(test, profile.shown, cache, workers)
+    trained = transfuse.barrier(first, second, evaluate, points=profile.points, **how)
+    aligned = transfuse.barrier(one, other, evaluate, points=profile.points, **how)
+    found = {"trained": trained, "aligned": aligned}
+    if pictured:
+        evaluate, how = _measure(test, profile.pictured, cache, workers)
+        marks = {"model 1": one, "model 2": second, "model 2 aligned": other, "fused": fusion.model}
+        found["plane"] = transfuse.plane(one, second, other, evaluate, grid=profile.plane, marks=marks, **how)
     return {
         "metrics": {
             "barrier as trained": trained.height("error"),
             "barrier aligned": aligned.height("error"),
             "error midway": aligned.midpoint("error"),
         },
-        "landscape": {"trained": as_numbers(trained), "aligned": as_numbers(aligned), "plane": as_numbers(plane)},
+        "landscape": as_numbers(found),
     }
+
+
+def _measure(test: Examples, shown: int | None, cache: Path, workers: int) -> tuple[Any, dict[str, Any]]:
+    """Errors on the first test examples, and how points are kept and shared out."""
+    evaluate = transfuse.evaluator(Batched(test.part(slice(shown))), keep=False)
+    return evaluate, {"cache": cache.with_name(f"{cache.name}-{shown}.jsonl"), "workers": workers}
 
 
 def as_numbers(record: Any) -> Any:

@@ -43,6 +43,8 @@ CPU_EPOCHS = {
     ("agnews", "lstm"): 2,
     ("dbpedia", "lstm"): 2,
 }
+# Batch norm makes training faster, and its epochs dearer.
+CPU_IMAGE_EPOCHS = {"cifar10-vgg11-norm": 4, "cifar10-resnet18": 5, "cifar10-resnet18-norm": 3}
 VECTORS = {"rnn": 100, "lstm": 50}
 SKILLS = {"a": Skill(4, True, 0.1), "b": Skill(4, False, 0.9)}
 
@@ -56,7 +58,8 @@ class Profile:
         grid: Values of hyper-parameters to choose from; `row.name` for one row alone.
         points: Of a barrier.
         plane: Points along each side of a plane.
-        shown: How many test examples a landscape is measured on; None for all.
+        shown: How many test examples a barrier is measured on; None for all.
+        pictured: How many test examples a plane is measured on; None for all.
         cells: How many cells of an experiment are run if none are named; None for all.
     """
 
@@ -65,6 +68,7 @@ class Profile:
     points: int
     plane: int
     shown: int | None = None
+    pictured: int | None = None
     cells: int | None = None
 
     def grid_of(self, row: str) -> dict[str, tuple[Any, ...]]:
@@ -113,7 +117,7 @@ def _cpu(name: str, setting: Setting) -> Setting:
     kind, data = setting.network.name, setting.data
     if data.name == "cifar10":
         width = {} if kind == "resnet20" else {"width": 16}
-        epochs = 5 if "resnet18" in kind else 8
+        epochs = CPU_IMAGE_EPOCHS.get(name, 8)
         training = replace(
             setting.training,
             rate=0.05,
@@ -129,17 +133,15 @@ def _cpu(name: str, setting: Setting) -> Setting:
     if data.name in CLASSES:
         return _cpu_text(setting)
     if kind in ("mlpnet", "mlpsmall", "mlplarge"):
-        return replace(
-            setting, training=replace(setting.training, epochs=10), networks=12 if name == "mnist-mlpnet" else 10
-        )
+        return replace(setting, training=replace(setting.training, epochs=10))
     epochs = 5 if kind == "rnn" else 3
     training = replace(
         setting.training, epochs=epochs, batch=128, schedule="steps", milestones=(epochs - 1,), factor=0.3, clip=1.0
     )
     if name in ("mnist-rnn", "mnist-lstm"):
-        return replace(setting, training=training, networks=10)
+        return replace(setting, training=training)
     network = Build(kind, {**setting.network.sizes, "hidden": 128})
-    return replace(setting, network=network, training=training, networks=6)
+    return replace(setting, network=network, training=training)
 
 
 def _cpu_text(setting: Setting) -> Setting:
@@ -183,8 +185,9 @@ PROFILES = {
         {name: _cpu(name, setting) for name, setting in PAPER.items()},
         {"epsilon": (None,), "gwb.epsilon": (None, 0.01), "alpha": (1.0, 5.0, 10.0, 20.0)},
         points=25,
-        plane=21,
+        plane=15,
         shown=2000,
+        pictured=1000,
     ),
     "smoke": Profile(
         {name: _smoke(setting) for name, setting in PAPER.items()},
@@ -192,6 +195,7 @@ PROFILES = {
         points=3,
         plane=3,
         shown=100,
+        pictured=100,
         cells=1,
     ),
 }

@@ -182,10 +182,16 @@ def _fuse(job: Job, group: Group) -> dict[str, Any]:
 def _landscape(job: Job, group: Group) -> dict[str, Any]:
     fusion = fuse(job, group, {"finish": "none"})
     names = "-".join(base.origin.get("sha256") or base.origin["trained"] for base in group.bases)
-    profile = PROFILES[job.profile]
-    cache = group.place.cache / f"points-{names}-{profile.shown}.jsonl"
+    cache = group.place.cache / f"points-{names}"
     cache.parent.mkdir(parents=True, exist_ok=True)
-    return landscape(fusion, group.task.test, profile, cache=cache, workers=group.place.workers)
+    return landscape(
+        fusion,
+        group.task.test,
+        PROFILES[job.profile],
+        pictured=job.pictured,
+        cache=cache,
+        workers=group.place.workers,
+    )
 
 
 KINDS: dict[str, Callable[[Job, Group], dict[str, Any]]] = {
