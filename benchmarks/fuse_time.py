@@ -79,7 +79,7 @@ def floor(states: Sequence[State], layout: Layout, *, incoming: bool, repeats: i
             scores = torch.zeros(len(ours[0]), len(ours[0]))
             for left, right in zip(ours, theirs, strict=True):
                 scores.addmm_(left, right.T)
-            lap.lapjvs((scores.max() - scores).double().numpy(), return_cost=False)
+            lap.lapjvs((scores.amax(1, keepdim=True) - scores).double().numpy(), return_cost=False)
 
         if blocks:
             total += least(once, repeats)

@@ -84,6 +84,23 @@ def the_objective_never_rises(name, seed, method):
 test_objective, test_objective_everywhere = law(the_objective_never_rises, "auto", "rebasin")
 
 
+def the_last_objective_is_that_of_the_result(name, seed, method):
+    layout = sample(name)[1]
+    states = [another(name, seed + number).state_dict() for number in range(2 + seed % 2)]
+    found = fused(states, layout, method=method, seed=seed)
+    moving = [name for name, axes in layout.tensors.items() if any(axis.spaces for axis in axes)]
+    apart = sum(
+        weight * float((found.state[name] - aligned[name]).double().square().sum())
+        for weight, aligned in zip(found.weights, found.aligned, strict=True)
+        for name in moving
+        if aligned[name].is_floating_point()
+    )
+    assert found.history[-1].objective == pytest.approx(apart, rel=1e-5, abs=1e-10)
+
+
+test_last, test_last_everywhere = law(the_last_objective_is_that_of_the_result, "ot", "wb")
+
+
 def the_order_of_the_models_does_not_matter(name, seed, method):
     model, layout, inputs = sample(name)
     states = [another(name, seed + number).state_dict() for number in range(2 + seed % 2)]

@@ -280,15 +280,18 @@ def fuse_states(  # noqa: PLR0913
         labelled.importance if labelled else {},
     )
     with watching(progress, method) as watch:
-        found, history = row.couple(problem, Run(np.random.default_rng(seed), watch), **options)
+        found, steps = row.couple(problem, Run(np.random.default_rng(seed), watch), **options)
+    if labelled:  # activations count too
+        steps = Step.told(steps, lambda: problem.objective(found))
     couplings = as_first_model([found[order.index(model)] for model in range(len(own))])
-    problem = Problem(own, layout, shares, wanted)
-    state, twins = carried_away(problem, own, couplings, states, aligned=aligned)
+    plain = Problem(own, layout, shares, wanted)
+    state, twins, objective = carried_away(plain, own, couplings, states, aligned=aligned)
+    history = Step.told(steps, lambda: objective)
     return FusedStates(
         state, twins,
         tuple({name: coupling.signed for name, coupling in each.items()} for each in couplings),
-        tuple(history), "; ".join(step.note for step in history if step.note) or "converged", method, tuple(shares),
-        layout, seed, options, time.perf_counter() - started,
+        history, "; ".join(step.note for step in history if step.note) or "converged", method, tuple(shares), layout,
+        seed, options, time.perf_counter() - started,
     )  # fmt: skip
 
 

@@ -7,7 +7,7 @@ state, and who is told how far it is.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, get_args
@@ -35,7 +35,7 @@ from .barycenter import (
     unwatched,
 )
 
-Found = tuple[list[dict[str, Coupling]], list[Step]]
+Found = tuple[list[dict[str, Coupling]], Sequence[Step]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -191,7 +191,8 @@ def _gwb(
     start: Start = "base",
 ) -> Found:  # fmt: skip
     weighed = replace(problem, importance=_hidden_importance(problem, alpha))
-    return _layered(weighed, run, start, Matching(epsilon=epsilon), quadratic=True, updates=updates)
+    couplings, history = _layered(weighed, run, start, Matching(epsilon=epsilon), quadratic=True, updates=updates)
+    return couplings, Step.told(history, lambda: weighed.objective(couplings))
 
 
 def _hidden_importance(problem: Problem, alpha: float) -> dict[str, float]:

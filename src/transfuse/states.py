@@ -119,18 +119,20 @@ def carried_away(
     states: Sequence[State],
     *,
     aligned: bool = True,
-) -> tuple[dict[str, Tensor], tuple[dict[str, Tensor], ...]]:
-    """The fused state in the types of the first model, and every model in the common order, in its own types.
+) -> tuple[dict[str, Tensor], tuple[dict[str, Tensor], ...], float]:
+    """The fused state in the types of the first model, every model in the common order, in its own types, and F.
 
-    The working states are emptied: a tensor is let go as soon as it is carried, which happens once for both. At no time
-    are there two more copies of all models.
+    The working states are emptied: a tensor is let go as soon as it is carried, which happens once for all of these. At
+    no time are there two more copies of all models.
     """
     fused: dict[str, Tensor] = {}
+    objective = 0.0
     kept: tuple[dict[str, Tensor], ...] = tuple({} for _ in own if aligned)
     for name in list(own[0]):
         parts = [problem.carried(model, name, couplings[model]) for model in range(len(kept))]
         if averages(own[0][name]):
-            mean = problem.mean(name, couplings, parts)
+            mean, term = problem.averaged(name, couplings, parts)
+            objective += term
         else:
             mean = problem.carried(0, name, couplings[0])
         fused[name] = as_type(mean, states[0][name])
@@ -138,4 +140,4 @@ def carried_away(
             new[name] = as_type(part, given[name])
         for state in own:
             del state[name]
-    return fused, kept
+    return fused, kept, objective

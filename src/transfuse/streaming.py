@@ -79,14 +79,15 @@ def fuse_streamed(  # noqa: PLR0913
     order = own_order(own, shares) if row.order_free else list(range(len(own)))
     problem = Problem([own[model] for model in order], layout, [shares[model] for model in order], wanted)
     with watching(progress, method) as watch:
-        found, history = row.couple(problem, Run(np.random.default_rng(seed), watch), **options)
+        found, steps = row.couple(problem, Run(np.random.default_rng(seed), watch), **options)
     couplings = as_first_model([found[order.index(model)] for model in range(len(own))])
     final = Problem(own, layout, shares, wanted)
+    history = Step.told(steps, lambda: problem.objective(found))
     status = "; ".join(step.note for step in history if step.note) or "converged"
     return Streamed(
         _means(final, couplings, states[0]),
         tuple(_carried(final, model, couplings[model], state) for model, state in enumerate(states)),
-        tuple(history), status, tuple(shares), time.perf_counter() - started,
+        history, status, tuple(shares), time.perf_counter() - started,
     )  # fmt: skip
 
 
@@ -124,10 +125,7 @@ def _carried(problem: Problem, model: int, couplings: Mapping[str, Coupling], li
 
 def _resized(problem: Problem, entry: Entry) -> Entry:
     """What a tensor of the first model is in the target's widths."""
-    shape = list(problem.states[0][entry.name].shape)
-    for pair in problem.blocks.get(entry.name, ()):
-        shape[pair.target.axis] += pair.target.positions.size - pair.models[0].positions.size
-    return Entry(entry.name, entry.dtype, tuple(shape))
+    return Entry(entry.name, entry.dtype, problem.shape(entry.name))
 
 
 def balanced_lazily(state: State, layout: Layout, *, rounds: int = 20) -> Tensors:

@@ -74,3 +74,27 @@ def test_the_objective_is_the_mean_squared_distance_to_the_barycenter(name):
         carried = [p.carried(model, tensor, own) for model, own in enumerate(couplings)]
         slow += sum(float(((each - sum(carried) / 3) ** 2).sum()) / 3 for each in carried)
     assert p.objective(couplings) == pytest.approx(slow)
+
+
+@by_name
+@pytest.mark.parametrize("soft", [False, True])
+def test_a_mean_and_its_part_in_the_objective_come_together(name, soft):
+    p = problem(name)
+    couplings = [random_couplings(p, model, soft=soft) for model in range(3)]
+    for tensor in (tensor for tensor, values in p.states[0].items() if values.is_floating_point()):
+        carried = [p.carried(model, tensor, own) for model, own in enumerate(couplings)]
+        mean, part = p.averaged(tensor, couplings)
+        torch.testing.assert_close(mean, sum(carried) / 3)
+        assert part == (p.term(tensor, couplings) if tensor in p.terms else 0.0)
+        again, same = p.averaged(tensor, couplings, carried)
+        assert torch.equal(mean, again)
+        assert part == same
+
+
+def test_the_mean_of_equal_models_is_exactly_the_model():
+    state = states_of("lenet", 1)[0]
+    p = problem_of("lenet", [state, state, state])
+    couplings = [p.start(model) for model in range(3)]
+    for tensor, mean in p.barycenter(couplings).items():
+        assert torch.equal(mean, p.states[0][tensor])
+    assert p.objective(couplings) == 0.0

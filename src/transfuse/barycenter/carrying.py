@@ -7,6 +7,7 @@ there as a whole.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -71,8 +72,9 @@ def taken_slice(tensor: Tensor, axis: int, rows: slice) -> Tensor:
 
 def pieces(shape: Sequence[int], *, along: int = 0, least: int = 1) -> Iterator[slice]:
     """Slices along an axis, small enough for the cache but not thinner than `least` numbers across; a vector is one."""
-    length, whole = shape[along], int(np.prod(shape))
-    size = max(1, max(_PIECE, least) * length // whole) if len(shape) > 1 and whole else max(1, length)
+    length, whole = shape[along], math.prod(shape)
+    count = math.ceil(whole / max(_PIECE, least)) if len(shape) > 1 else 1
+    size = max(1, math.ceil(length / max(1, count)))  # all alike: a thin rest would be slow
     return (slice(start, start + size) for start in range(0, length, size))
 
 

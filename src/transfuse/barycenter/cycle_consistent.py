@@ -110,14 +110,15 @@ def _towards(problem: Problem, here: Point) -> Point:
     Where a space stands on two axes of a tensor, both count. Of two models the first stays (the paper's matching of a
     pair): if both moved, each would go to where the other one was.
     """
-    equal = replace(problem, weights=[1.0] * len(here))
-    total = equal.barycenter(here, problem.terms)
+    mean = replace(problem, weights=[1 / len(here)] * len(here)).barycenter(here, problem.terms)
     found = list(here)
     for model in range(1 if len(here) == 2 else 0, len(here)):
         own = here[model]
         found[model] = {}
         for space in problem.widths:
-            others = {name: total[name] - problem.carried(model, name, own) for name in problem.terms_of(space)}
+            others = {
+                name: len(here) * mean[name] - problem.carried(model, name, own) for name in problem.terms_of(space)
+            }
             odd, even = problem.scores(space, model, others, own)
             found[model][space] = _best(odd + even)
     return found

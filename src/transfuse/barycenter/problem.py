@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 
 import torch
 from torch import Tensor
@@ -118,22 +118,23 @@ class Problem:
             axes = {axis: pairs for axis, pairs in axes.items() if axis != but.target.axis}
         return carried(self.states[model][tensor], axes, model, couplings)
 
-    def mean(self, tensor: str, couplings: Sequence[Couplings], parts: Sequence[Tensor] = ()) -> Tensor:
-        """The weighted mean of a tensor over the carried models: the minimiser of F (the paper's update formula).
+    def mean(self, tensor: str, couplings: Sequence[Couplings]) -> Tensor:
+        """The weighted mean of a tensor over the carried models: the minimiser of F (the paper's update formula)."""
+        return self.averaged(tensor, couplings)[0]
+
+    def averaged(
+        self, tensor: str, couplings: Sequence[Couplings], parts: Sequence[Tensor] = ()
+    ) -> tuple[Tensor, float]:
+        """The mean of a tensor, and its part in F: both are made of the same pieces. What does not move has no part.
 
         `parts` are every model's, where they are carried already.
         """
-        if parts:
-            return self._weighted(parts[model] for model in self._counted)
-        return self._weighted(self.carried(model, tensor, couplings[model]) for model in self._counted)
-
-    def _weighted(self, parts: Iterator[Tensor]) -> Tensor:
-        """The weighted sum of what the models with a weight give, one at a time."""
-        first, *others = self._counted
-        total = self.weights[first] * next(parts)
-        for model in others:
-            total.add_(next(parts), alpha=self.weights[model])
-        return total
+        if tensor not in self.blocks:
+            result = torch.empty_like(self.states[0][tensor])
+            _spread([(self.weights[model], self.states[model][tensor]) for model in self._counted], result)
+            return result, 0.0
+        result = self.states[0][tensor].new_empty(self.shape(tensor))
+        return result, self.term(tensor, couplings, parts, into=result)
 
     def barycenter(self, couplings: Sequence[Couplings], tensors: Collection[str] | None = None) -> dict[str, Tensor]:
         """The means of some tensors (default: of all that hold numbers)."""
@@ -144,12 +145,24 @@ class Problem:
         """F for given couplings of every model."""
         return sum(self.term(name, couplings) for name in self.terms)
 
-    def term(self, tensor: str, couplings: Sequence[Couplings]) -> float:
-        """The part of one tensor in F, piece by piece: no permuted tensor is there as a whole."""
-        axes, values = self._axes[tensor], [self.states[model][tensor] for model in self._counted]
+    def term(
+        self,
+        tensor: str,
+        couplings: Sequence[Couplings],
+        parts: Sequence[Tensor] = (),
+        *,
+        into: Tensor | None = None,
+    ) -> float:
+        """The part of one tensor in F, piece by piece: no permuted tensor is there as a whole.
+
+        `parts` are every model's, where they are carried already; the mean is written `into` a tensor.
+        """
+        axes = self._axes[tensor]
         rows = {
-            model: carried_rows(own, axes, model, couplings[model])
-            for model, own in zip(self._counted, values, strict=True)
+            model: partial(taken_slice, parts[model], 0)
+            if parts
+            else carried_rows(self.states[model][tensor], axes, model, couplings[model])
+            for model in self._counted
         }
         mixing = [
             model
@@ -157,17 +170,19 @@ class Problem:
             if not all(couplings[model][pair.target.space].hard for pair in self.blocks[tensor])
         ]
         total = sum(self.weights[model] * self._squared_norm(model, tensor) for model in mixing)
-        for piece in pieces((self._length(tensor), *values[0].shape[1:])):
+        for piece in pieces(self.shape(tensor)):
             moved = {model: make(piece) for model, make in rows.items()}
-            total += _spread([(self.weights[model], part) for model, part in moved.items()])
+            own = [(self.weights[model], part) for model, part in moved.items()]
+            total += _spread(own, None if into is None else into[piece])
             total -= sum(self.weights[model] * _squared(moved[model]) for model in mixing)
         return self.importance.get(tensor, 1.0) * total
 
-    def _length(self, tensor: str) -> int:
-        """How many rows a tensor of the target has."""
-        pairs = self._axes[tensor].get(0, ())
-        more = sum(pair.target.positions.size - pair.models[0].positions.size for pair in pairs)
-        return len(self.states[0][tensor]) + more
+    def shape(self, tensor: str) -> tuple[int, ...]:
+        """Of a tensor of the target."""
+        shape = list(self.states[0][tensor].shape)
+        for pair in self.blocks.get(tensor, ()):
+            shape[pair.target.axis] += pair.target.positions.size - pair.models[0].positions.size
+        return tuple(shape)
 
     def _squared_norm(self, model: int, tensor: str) -> float:
         """|W|^2 of a tensor of a model whose units are repeated to the widths of the target."""
@@ -222,7 +237,7 @@ class Problem:
             return
         along = 0 if axis else 1
         make = carried_rows(own, axes, model, couplings, along=along)
-        thick = 1024 * target.shape[axis]  # thinner products would be slower than one
+        thick = 2048 * target.shape[axis]  # thinner products would be slower than one
         for piece in pieces(target.shape, along=along, least=thick):
             yield taken_slice(target, along, piece), make(piece)
 
@@ -272,15 +287,22 @@ def _squared(tensor: Tensor) -> float:
     return float(torch.linalg.vector_norm(_rows(tensor), dim=1).double().square().sum())
 
 
-def _spread(parts: Sequence[tuple[float, Tensor]]) -> float:
-    """The weighted squared distances of tensors to their mean, which grows with each of them (West 1979)."""
+def _spread(parts: Sequence[tuple[float, Tensor]], into: Tensor | None = None) -> float:
+    """The weighted squared distances of tensors to their mean, which grows with each of them (West 1979).
+
+    The mean is written `into` a tensor if one is given. That of equal tensors is exactly what they are.
+    """
     (seen, mean), *others = parts
     total = 0.0
     for left, (weight, part) in zip(range(len(others) - 1, -1, -1), others, strict=True):
         seen += weight
-        apart = part - mean
+        room = None if left else into
+        apart = torch.sub(part, mean, out=room)
         total += weight * (seen - weight) / seen * _squared(apart)
-        mean = torch.add(mean, apart, alpha=weight / seen) if left else mean
+        if left or into is not None:
+            mean = torch.add(mean, apart, alpha=weight / seen, out=room)
+    if into is not None and not others:
+        into.copy_(mean)
     return total
 
 
