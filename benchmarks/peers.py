@@ -26,12 +26,13 @@ import paper_reference
 import torch
 from clock import Clock
 from networks import CASES, Case, mlp
+from numpy.typing import NDArray
 from torch import Tensor
 
 import transfuse
 
 DIGITS = Case("MLP-digits", lambda: mlp_without_biases(64, 100, 50, 10), lambda: torch.randn(2, 64))
-CHAINS = ("MLP-digits", "MLPNet", "VGG11", "RNN-256")  # what the reference can take
+CHAINS = ("MLP-digits", "MLPNet", "VGG11", "RNN-256", "LSTM-256")  # what the reference can take: no shortcuts
 LOOPS = ("MLP-digits",)  # where 4-way sums end within minutes
 
 
@@ -45,14 +46,20 @@ def mlp_without_biases(*sizes: int) -> torch.nn.Module:
 
 
 def layers_of(state: Mapping[str, Tensor]) -> list[paper_reference.Layer]:
-    """A chain of layers as arrays; biases are left out (of the recurrent network, as in the paper)."""
+    """A chain of layers as arrays [units, inputs, values]: places of a kernel, or gates. Biases are left out."""
     found: list[paper_reference.Layer] = []
     hidden = next((value for name, value in state.items() if "weight_hh" in name), None)
     for name, value in state.items():
-        if value.dim() > 1 and "weight_hh" not in name:
-            weights = value.double().reshape(*value.shape[:2], -1).numpy()
-            own = hidden if "weight_ih" in name else None
-            found.append((weights, None if own is None else own.double().numpy()[:, :, None]))
+        if hidden is not None and "weight_ih" in name:
+            found.append((by_gate(value, hidden.shape[1]), by_gate(hidden, hidden.shape[1])))
+        elif value.dim() > 1 and "weight_hh" not in name:
+            found.append((value.double().reshape(*value.shape[:2], -1).numpy(), None))
+    return found
+
+
+def by_gate(weights: Tensor, units: int) -> NDArray[np.float64]:
+    """Weights of a recurrent layer, gate after gate, as [units, inputs, gates]."""
+    found: NDArray[np.float64] = weights.double().view(-1, units, weights.shape[1]).permute(1, 2, 0).numpy()
     return found
 
 
@@ -68,7 +75,7 @@ def beside_reference(case: Case, how: paper_reference.How) -> dict[str, Any]:
     torch.manual_seed(0)
     models = [case.build().eval() for _ in range(2)]
     states = [{name: value for name, value in model.state_dict().items() if "bias" not in name} for model in models]
-    method = "gwb" if "RNN" in case.name else "wb"
+    method = "gwb" if "-256" in case.name else "wb"
     if method == "gwb":
         for model in models:
             for name, value in model.state_dict().items():
