@@ -111,7 +111,7 @@ def size_of(state: State) -> int:
 def timed(
     states: Sequence[State], layout: Layout, method: str, options: Mapping[str, Any], *, trimmed: bool = False
 ) -> dict[str, Any]:
-    """One fusion: clocks of its parts, sweeps, memory. `trimmed`: what is free is given back first, which costs time."""
+    """One fusion: clocks of its parts, sweeps, memory. `trimmed`: free memory is given back first, which costs time."""
     clocks = {name: Clock() for name in ("couplings", "updates", "whole")}
     ended: list[str] = []
 
