@@ -62,7 +62,7 @@ def test_deviations_are_found_and_named():
     told = job.deviations()
     assert "data.length 60 instead of 100" in told
     assert "data.projected_from 100 instead of none" in told
-    assert any(text.startswith("chosen from.epsilon (none, 0.01) instead of (0.01") for text in told)
+    assert any(text.startswith("chosen from.epsilon (none, 0.2) instead of (0.01") for text in told)
 
 
 def test_groups_share_no_network():
