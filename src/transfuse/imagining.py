@@ -54,23 +54,38 @@ def synthetic_inputs(
         return dreamt(models, drawn) or drawn
 
 
-def _affordable(models: Sequence[nn.Module], example: Arguments) -> int:
-    """How many samples may be moved. Operations count, not time: results do not depend on the machine."""
-    return int(_effort(models[0]) / _operations(models, example))
+@dataclass(frozen=True)
+class Amount:
+    """How much noise a fusion makes.
+
+    Args:
+        samples: How many.
+        moved: Whether they are moved until networks see classes in them. If that would take too long, they are not.
+        convolutions: Whether the networks have some: then noise that is not moved is of no use.
+    """
+
+    samples: int
+    moved: bool
+    convolutions: bool
+
+    @staticmethod
+    def of(model: nn.Module, example: Arguments, *, models: int) -> Amount:
+        """For so many networks like this one. Operations count, not time: results do not depend on the machine."""
+        convolutions = _convolves(model, example)
+        device = next((tensor.device.type for tensor in model.parameters()), "cpu")
+        affordable = int(EFFORT.get(device, MORE_EFFORT) / (models * _operations(model, example)))
+        samples = min(SAMPLES[convolutions], affordable)
+        moved = samples >= FEWEST
+        return Amount(samples if moved else SAMPLES[convolutions], moved, convolutions)
 
 
-def _effort(model: nn.Module) -> float:
-    device = next((tensor.device.type for tensor in model.parameters()), "cpu")
-    return EFFORT.get(device, MORE_EFFORT)
-
-
-def _operations(models: Sequence[nn.Module], example: Arguments) -> float:
-    """Floating-point operations of moving one sample: so many runs of each network, forth and twice that back."""
+def _operations(model: nn.Module, example: Arguments) -> float:
+    """Floating-point operations of moving one sample: so many runs of a network, forth and twice that back."""
     first = next((each for each in tensors_in((example.args, dict(example.kwargs))) if each.dim()), None)
     with FlopCounterMode(display=False) as counter, torch.no_grad():
-        models[0](*example.args, **example.kwargs)
+        model(*example.args, **example.kwargs)
     each: float = max(counter.get_total_flops(), 1) / (len(first) if first is not None else 1)
-    return 3 * DREAM_STEPS * len(models) * each
+    return 3 * DREAM_STEPS * each
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,15 +121,13 @@ class StandIn:
             return StandIn()
         try:
             with evaluated(models):
-                convolves = _convolves(models[0], example)
-                if convolves and data:
+                amount = Amount.of(models[0], example, models=len(models))
+                if amount.convolutions and data:
                     return StandIn()  # not found to help
-                count = min(SAMPLES[convolves], _affordable(models, example))
-                moves = count >= FEWEST
-                drawn = synthetic(models, example, samples=count if moves else SAMPLES[convolves], seed=seed)
+                drawn = synthetic(models, example, samples=amount.samples, seed=seed)
                 with watching(progress, "inputs") as watcher:
-                    dreams = dreamt(models, drawn, watcher) if moves else None
-                if convolves and dreams is None and finish == "auto":
+                    dreams = dreamt(models, drawn, watcher) if amount.moved else None
+                if amount.convolutions and dreams is None and finish == "auto":
                     return StandIn(why_not=NO_CLASSES)
                 batches = dreams or drawn
                 for batch in batches:
@@ -122,7 +135,7 @@ class StandIn:
                         numbers_in(batch.run(model))
         except Exception as error:  # the fusion itself stands, whatever noise does to a network
             return StandIn(why_not=f"no correction by noise: {error}")
-        return StandIn(batches, matches=convolves and dreams is not None)
+        return StandIn(batches, matches=amount.convolutions and dreams is not None)
 
 
 def is_half(model: nn.Module) -> bool:

@@ -12,7 +12,7 @@ from torch import nn
 
 from ..activations import DREAM_STEPS
 from ..checkpoints import entries_of, size_told
-from ..imagining import SAMPLES
+from ..imagining import Amount, evaluated
 from ..tracing.recording import Arguments
 from .jobs import Job
 
@@ -20,7 +20,6 @@ from .jobs import Job
 PASSES = {"auto": 20, "rebasin": 5, "c2m3": 30, "gwb": 6, "wb": 2, "ot": 1, "fedma": 1, "vanilla": 0}
 ASSIGNMENT = 1.5e-11  # seconds per cubed number of units
 TOUCHED = 12  # how often a tensor is copied, carried or compared in one pass
-CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
 MEMORY_SPEED = 1.5e9  # bytes per second of such copies
 
 
@@ -62,10 +61,14 @@ def estimate(job: Job, method: str, out_bytes: int, *, low_memory: bool, finish:
 
 def _finish(job: Job) -> float:
     """Seconds of moving noise, and of a refit by it: so many runs of all networks, forth or back."""
-    model = cast("Callable[[], nn.Module]", job.build)().eval()
-    runs = 3 * DREAM_STEPS + sum(tensor.dim() > 1 for tensor in model.parameters())
-    samples = SAMPLES[any(isinstance(layer, CONVOLUTIONS) for layer in model.modules())]
-    return samples * len(job.checkpoints) * runs * _seconds_of_a_run(model, Arguments.of(job.inputs))
+    model, inputs = cast("Callable[[], nn.Module]", job.build)(), Arguments.of(job.inputs)
+    with evaluated([model]):
+        amount = Amount.of(model, inputs, models=len(job.checkpoints))
+        if amount.convolutions and not amount.moved:
+            return 0.0
+        layers = sum(tensor.dim() > 1 for tensor in model.parameters())
+        runs = layers + (3 * DREAM_STEPS if amount.moved else 0)
+        return amount.samples * len(job.checkpoints) * runs * _seconds_of_a_run(model, inputs)
 
 
 def _seconds_of_a_run(model: nn.Module, inputs: Arguments) -> float:
