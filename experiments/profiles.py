@@ -183,7 +183,7 @@ PROFILES = {
     ),
     "cpu": Profile(
         {name: _cpu(name, setting) for name, setting in PAPER.items()},
-        {"epsilon": (None,), "gwb.epsilon": (None, 0.2), "alpha": (1.0, 5.0, 20.0)},
+        {"epsilon": (None,), "gwb.epsilon": (None, 0.2), "wb-random.epsilon": (None, 0.2), "alpha": (1.0, 5.0, 20.0)},
         points=25,
         plane=15,
         shown=2000,
