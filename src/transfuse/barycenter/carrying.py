@@ -115,22 +115,23 @@ def _index(
     tensor: Tensor, axis: int, pairs: Sequence[Pair], model: int, couplings: Couplings
 ) -> tuple[Tensor, Tensor | None]:
     """Permutations with signs as one index along an axis, and a factor where units are negated."""
-    index = torch.arange(tensor.shape[axis], device=tensor.device)
-    factor = None
+    length, index, factor = tensor.shape[axis], None, None
     for pair in pairs:
-        coupling = couplings[pair.target.space]
+        coupling, there, here = couplings[pair.target.space], pair.target, pair.models[model]
         assert coupling.order is not None, "only permutations come here"
         assert coupling.sign is not None, "a hard coupling has signs"
-        places, sources = (torch.from_numpy(b.positions).to(tensor.device) for b in (pair.target, pair.models[model]))
-        moved = sources[coupling.order]
-        if pair.target.whole(len(index)):
-            index = moved.flatten()
+        places, sources = (torch.from_numpy(block.positions).to(tensor.device) for block in (there, here))
+        if there.whole(length):
+            alone = there.positions.shape[1] == 1 and here.whole(length)  # the axis has the units and nothing else
+            index = coupling.order if alone else sources[coupling.order].flatten()
         else:
-            index[places] = moved
-        if coupling.negates and pair.target.odd.any():
-            factor = tensor.new_ones(len(index)) if factor is None else factor
-            odd = torch.from_numpy(pair.target.odd).to(tensor.device)
+            index = torch.arange(length, device=tensor.device) if index is None else index
+            index[places] = sources[coupling.order]
+        if coupling.negates and there.odd.any():
+            factor = tensor.new_ones(length) if factor is None else factor
+            odd = torch.from_numpy(there.odd).to(tensor.device)
             factor[places[:, odd]] = coupling.sign[:, None].to(tensor.dtype)
+    assert index is not None, "an axis on which nothing stands is not carried"
     return index, factor
 
 
