@@ -237,7 +237,7 @@ class Problem:
             return
         along = 0 if axis else 1
         make = carried_rows(own, axes, model, couplings, along=along)
-        thick = 2048 * target.shape[axis]  # thinner products would be slower than one
+        thick = 256 * target.shape[axis]  # thinner products would be slower than one
         for piece in pieces(target.shape, along=along, least=thick):
             yield taken_slice(target, along, piece), make(piece)
 
