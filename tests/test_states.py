@@ -39,6 +39,26 @@ def test_slices_of_one_storage_that_do_not_overlap_are_fine():
     torch.testing.assert_close(found.state["second"], both[3:])
 
 
+def test_numbers_whose_products_are_too_large_are_refused():
+    huge = state(second=1e25 * torch.randn(3, 2))
+    for method in ("wb", "vanilla"):
+        with pytest.raises(InputError, match=r"model 2: tensor second has a norm of .*e\+25, too large .* use float64"):
+            transfuse.fuse_states([state(), huge], LAYOUT, method=method)
+    double = [{name: tensor.double() for name, tensor in each.items()} for each in (state(), huge)]
+    assert transfuse.fuse_states(double, LAYOUT, method="wb").history[-1].objective < torch.inf
+
+
+def test_large_numbers_are_fine_in_half_precision_and_where_they_stay():
+    layout = transfuse.parse("""
+    spaces: {a: 3}
+    tensors: {first: [a, 2], third: [4, < a], mask: [2]}
+    """)
+    lowest = torch.finfo(torch.float32).min
+    large = {"first": 6e4 * torch.ones(3, 2).half(), "third": torch.ones(4, 3).half(), "mask": torch.full((2,), lowest)}
+    found = transfuse.fuse_states([large, large], layout, method="wb").state
+    assert all(torch.equal(found[name], tensor) for name, tensor in large.items())
+
+
 class Tied(nn.Module):
     """An autoencoder-like network whose read-out is its embedding."""
 

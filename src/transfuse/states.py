@@ -6,6 +6,7 @@ In: states as the user gave them, couplings. Out: states in which arithmetic is 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import inf
 
 import torch
 from torch import Tensor
@@ -18,29 +19,37 @@ State = Mapping[str, Tensor]
 
 
 def check_states(states: Sequence[State], layout: Layout) -> None:
-    """Finite numbers, the same constants, shared memory only where the layout allows it.
+    """Finite numbers, none too large, the same constants, shared memory only where the layout allows it.
 
     Raises:
         InputError: with everything that is wrong.
     """
     problems = []
+    largest = torch.finfo(_working_type(states)).max ** 0.5
     for number, state in enumerate(states, start=1):
         problems += [f"model {number}: {text}" for text in _shared(state, layout)]
         for name, tensor in state.items():
-            if tensor.is_complex() and any(axis.spaces for axis in layout.tensors[name]):
+            moves = any(axis.spaces for axis in layout.tensors[name])
+            if tensor.is_complex() and moves:
                 problems.append(f"model {number}: tensor {name} is complex and has units that move; fix its axes")
             if tensor.is_floating_point() or tensor.is_complex():
-                if not _finite(tensor):
-                    problems.append(f"model {number}: tensor {name} holds NaN or infinity")
+                problems += [
+                    f"model {number}: tensor {name} {text}" for text in _unsafe(tensor, largest if moves else inf)
+                ]
             elif not name.endswith("num_batches_tracked") and not torch.equal(tensor, states[0][name]):
                 problems.append(f"model {number}: tensor {name} ({tensor.dtype}) differs from that of model 1")
     if problems:
         raise InputError(listing("these models cannot be fused:", problems))
 
 
-def _finite(tensor: Tensor) -> bool:
-    """Whether all numbers are finite: their norm says it in one pass, unless it is too large a number itself."""
-    return bool(torch.linalg.vector_norm(tensor).isfinite()) or bool(tensor.isfinite().all())
+def _unsafe(tensor: Tensor, largest: float) -> list[str]:
+    """What is wrong with the numbers of a tensor. If their norm is small enough, none is, and no sum of products."""
+    if float(torch.linalg.vector_norm(tensor)) < largest:
+        return []
+    if not tensor.isfinite().all():
+        return ["holds NaN or infinity"]
+    norm = float(torch.linalg.vector_norm(tensor.double())) if largest < inf else 0.0
+    return [] if norm < largest else [f"has a norm of {norm:.2g}, too large for sums of products; use float64"]
 
 
 def _shared(state: State, layout: Layout) -> list[str]:
@@ -78,12 +87,16 @@ def working_states(states: Sequence[State]) -> list[dict[str, Tensor]]:
 
     Float64 if any is, else float32. What has that type already is not copied.
     """
-    kinds = {tensor.dtype for state in states for tensor in state.values()}
-    kind = torch.float64 if kinds & {torch.float64, torch.complex128} else torch.float32
+    kind = _working_type(states)
     return [
         {name: tensor.detach().to(kind) if tensor.is_floating_point() else tensor.detach() for name, tensor in each}
         for each in (state.items() for state in states)
     ]
+
+
+def _working_type(states: Sequence[State]) -> torch.dtype:
+    kinds = {tensor.dtype for state in states for tensor in state.values()}
+    return torch.float64 if kinds & {torch.float64, torch.complex128} else torch.float32
 
 
 def own_order(states: Sequence[State], weights: Sequence[float]) -> list[int]:

@@ -28,6 +28,8 @@ from .coupling import Coupling
 
 State = Mapping[str, Tensor]
 
+_THICK = 512  # values of each unit: products of thinner pieces are slower, thicker ones leave the cache
+
 
 @dataclass(frozen=True, eq=False)
 class Problem:
@@ -237,8 +239,7 @@ class Problem:
             return
         along = 0 if axis else 1
         make = carried_rows(own, axes, model, couplings, along=along)
-        thick = 256 * target.shape[axis]  # thinner products would be slower than one
-        for piece in pieces(target.shape, along=along, least=thick):
+        for piece in pieces(target.shape, along=along, least=_THICK * target.shape[axis]):
             yield taken_slice(target, along, piece), make(piece)
 
     def agreement(self, model: int, target: State, couplings: Couplings, tensors: Collection[str]) -> float:
