@@ -171,15 +171,15 @@ def measure(name: str, count: int, method: str, repeats: int) -> dict[str, Any]:
     states = [case.build().state_dict() for _ in range(count)]
     options = {"restarts": 0, "sweeps": SHORT.get(name, 100)} if method == "auto" else {}
     ready = made_ready(states, layout, incoming=method != "auto")
-    tries, alone, bare, copied = [], [], [], []
+    tries, unaligned, bare, copied = [], [], [], []
     for _ in range(repeats):  # in turn: a busy moment of the machine spares none of them
         tries.append(timed(states, layout, method, options))
-        alone.append(timed(states, layout, method, {**options, "aligned": False})["whole"])
+        unaligned.append(timed(states, layout, method, {**options, "aligned": False})["whole"])
         bare.append(least(lambda: floor(ready), 1))
         copied.append(least(lambda: copies(states), 1))
     memory = timed(states, layout, method, options, trimmed=True)  # last: pages of programs are no memory of a fusion
     best = min(tries, key=lambda row: row["whole"])
-    floored, state = min(bare) * (count - 1) * best["sweeps"], min(alone)
+    floored, state = min(bare) * (count - 1) * best["sweeps"], min(unaligned)
     return {
         "network": name, "models": count, "method": method, "trace": trace.cpu, **best, "peak": memory["peak"],
         "state": state, "floor": floored, "times": best["whole"] / floored, "state_times": state / floored,

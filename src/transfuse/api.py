@@ -27,7 +27,7 @@ from .progress import Progress, watching
 from .rebuilding import with_state
 from .recalibration import NONE, Recalibration
 from .report import Request, write_report
-from .states import as_first_model, carried_away, check_states, own_order, working_states
+from .states import as_first_model, carried_away, check_states, own_order, working_states, working_type
 from .tracing import trace
 from .tracing.recording import Arguments, check_runs, model_state, undisturbed
 
@@ -265,7 +265,7 @@ def fuse_states(  # noqa: PLR0913
         raise InputError("no states to fuse; give one or more")
     layout.check(*states)
     shares = proportions(weights, len(states))
-    check_states(states, layout)
+    check_states(states, layout, working_type(tensor.dtype for state in states for tensor in state.values()))
     wanted = target_widths(layout, layout.widths(states[0]), widths or {})
     own = working_states(states)
     if row.balance:

@@ -5,7 +5,7 @@ In: states as the user gave them, couplings. Out: states in which arithmetic is 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from math import inf
 
 import torch
@@ -18,14 +18,14 @@ from .layout import Layout
 State = Mapping[str, Tensor]
 
 
-def check_states(states: Sequence[State], layout: Layout) -> None:
-    """Finite numbers, none too large, the same constants, shared memory only where the layout allows it.
+def check_states(states: Sequence[State], layout: Layout, kind: torch.dtype) -> None:
+    """Finite numbers, none too large for the working type, the same constants, shared memory only where allowed.
 
     Raises:
         InputError: with everything that is wrong.
     """
     problems = []
-    largest = torch.finfo(_working_type(states)).max ** 0.5
+    largest = torch.finfo(kind).max ** 0.5
     for number, state in enumerate(states, start=1):
         problems += [f"model {number}: {text}" for text in _shared(state, layout)]
         for name, tensor in state.items():
@@ -87,16 +87,16 @@ def working_states(states: Sequence[State]) -> list[dict[str, Tensor]]:
 
     Float64 if any is, else float32. What has that type already is not copied.
     """
-    kind = _working_type(states)
+    kind = working_type(tensor.dtype for state in states for tensor in state.values())
     return [
         {name: tensor.detach().to(kind) if tensor.is_floating_point() else tensor.detach() for name, tensor in each}
         for each in (state.items() for state in states)
     ]
 
 
-def _working_type(states: Sequence[State]) -> torch.dtype:
-    kinds = {tensor.dtype for state in states for tensor in state.values()}
-    return torch.float64 if kinds & {torch.float64, torch.complex128} else torch.float32
+def working_type(kinds: Iterable[torch.dtype]) -> torch.dtype:
+    """The type in which sums of products of tensors of these types are safe."""
+    return torch.float64 if {torch.float64, torch.complex128} & set(kinds) else torch.float32
 
 
 def own_order(states: Sequence[State], weights: Sequence[float]) -> list[int]:

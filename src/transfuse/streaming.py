@@ -26,7 +26,7 @@ from .errors import InputError, listing
 from .layout import Block, Layout
 from .methods import Run
 from .progress import Progress, watching
-from .states import as_first_model, check_states, own_order
+from .states import as_first_model, check_states, own_order, working_type
 
 State = Mapping[str, Tensor]
 Factors = Mapping[str, NDArray[np.float64]]
@@ -68,9 +68,9 @@ def fuse_streamed(  # noqa: PLR0913
         raise InputError(listing(f"method {method} cannot be used so:", problems))
     layout.check(*states)
     shares = proportions(weights, len(states))
-    check_states(states, layout)
+    kind = working_type(entry.dtype for state in states for entry in entries_of(state).values())
+    check_states(states, layout, kind)
     wanted = target_widths(layout, layout.widths(states[0]), widths or {})
-    kind = torch.float64 if any(_is_double(state) for state in states) else torch.float32
     own: list[Mapping[str, Tensor]] = [_working(state, kind) for state in states]
     if row.balance:
         own = [balanced_lazily(state, layout) for state in own]
@@ -89,10 +89,6 @@ def fuse_streamed(  # noqa: PLR0913
         tuple(_carried(final, model, couplings[model], state) for model, state in enumerate(states)),
         history, status, tuple(shares), time.perf_counter() - started,
     )  # fmt: skip
-
-
-def _is_double(state: State) -> bool:
-    return any(entry.dtype in (torch.float64, torch.complex128) for entry in entries_of(state).values())
 
 
 def _working(state: State, kind: torch.dtype) -> Tensors:
