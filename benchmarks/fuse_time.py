@@ -17,7 +17,7 @@ wall time too), the least of some repeats. Columns:
 - times: whole / floor, and state / floor. And with copies: whole / (floor + bare copies of what is returned: each model
   and one mean).
 - peak: most memory that the process held during the call, over what it held before, and the inputs. Limit: 1.25 x
-  (inputs + output) + 3 x the largest tensor; output is the fused state, every model aligned, and the couplings.
+  (inputs + output) + 3 x the largest tensor; output is the fused state and every model aligned.
 """
 
 from __future__ import annotations
@@ -147,7 +147,7 @@ def timed(
     passes = placings + sum("sweep" in stage for stage in ended) if method == "auto" else 1
     one_pass = len(layout.spaces) * (len(states) - 1)
     inputs = sum(map(size_of, states))
-    output = size_of(result.state) + sum(map(size_of, (*result.aligned, *result.couplings)))
+    output = size_of(result.state) + sum(map(size_of, result.aligned))
     largest = max(tensor.numel() * tensor.element_size() for tensor in states[0].values())
     return {
         **{name: clock.cpu for name, clock in clocks.items()},

@@ -333,7 +333,8 @@ def test_carried_pre_activations_are_those_of_the_aligned_networks(name):
     model, layout, inputs = sample(name)
     models = [model.eval(), another(name, 2).eval()]
     fusion = transfuse.fuse(models, inputs, layout=layout, finish="none")
-    parents = Parents(models, fusion.aligned, fusion.states.weights, layout, fusion.couplings, balance=True)
+    couplings = [each.couplings for each in fusion.couplings]
+    parents = Parents(models, fusion.aligned, fusion.states.weights, layout, couplings, balance=True)
     drawn = transfuse.synthetic_inputs(models, inputs, samples=50)
     one = best_of(["refit"], Start(fusion.model, fusion.aligned, [0.5, 0.5], drawn), forced=True)[0]
     carry = parents.carry(fusion.model)

@@ -16,7 +16,7 @@ import numpy as np
 from torch import Tensor, nn
 
 from .activations import Batches, Forward
-from .barycenter import Problem, Step
+from .barycenter import Matrices, Problem, Step
 from .errors import InputError, listing
 from .finishing import Activations, Finish, Parents, TermsName, check_finish, finished, seen_activations
 from .imagining import StandIn
@@ -41,7 +41,8 @@ class FusedStates:
     Args:
         state: The fused state, in the types of the first model.
         aligned: Every model in the common order; empty if that was not wanted.
-        couplings: For each model {space: matrix [target units, model units]}; signs where units were negated.
+        couplings: For each model a mapping {space: matrix [target units, model units]}, with signs where units were
+            negated. A matrix is made when it is asked for.
         history: The objective and the number of changes after each sweep.
         status: How it ended.
         method: The method that was used.
@@ -54,7 +55,7 @@ class FusedStates:
 
     state: dict[str, Tensor]
     aligned: tuple[dict[str, Tensor], ...]
-    couplings: tuple[dict[str, Tensor], ...]
+    couplings: tuple[Matrices, ...]
     history: tuple[Step, ...]
     status: str
     method: str
@@ -89,8 +90,8 @@ class Fusion:
     recalibration: Recalibration = field(default_factory=lambda: Recalibration(NONE))
 
     @property
-    def couplings(self) -> tuple[dict[str, Tensor], ...]:
-        """For each model {space: matrix [target units, model units]}."""
+    def couplings(self) -> tuple[Matrices, ...]:
+        """For each model a mapping {space: matrix [target units, model units]}."""
         return self.states.couplings
 
     @property
@@ -212,7 +213,9 @@ def fuse(  # noqa: PLR0913
     if isinstance(target, Mapping) and example_inputs is not None:
         _check_rebuilt(fused, example_inputs)
     aligned = tuple(with_state(into, state) for state in states.aligned)
-    parents = Parents(models, aligned, states.weights, layout, states.couplings, row.balance)
+    parents = Parents(
+        models, aligned, states.weights, layout, [each.couplings for each in states.couplings], row.balance
+    )
     corrected, done = finished(Finish(by, batches, noise, progress), fused, parents)
     return Fusion(corrected, aligned, states, tuple(models), done)
 
@@ -288,10 +291,9 @@ def fuse_states(  # noqa: PLR0913
     state, twins, objective = carried_away(plain, own, couplings, states, aligned=aligned)
     history = Step.told(steps, lambda: objective)
     return FusedStates(
-        state, twins,
-        tuple({name: coupling.signed for name, coupling in each.items()} for each in couplings),
-        history, "; ".join(step.note for step in history if step.note) or "converged", method, tuple(shares), layout,
-        seed, options, time.perf_counter() - started,
+        state, twins, tuple(map(Matrices, couplings)), history,
+        "; ".join(step.note for step in history if step.note) or "converged", method, tuple(shares), layout, seed,
+        options, time.perf_counter() - started,
     )  # fmt: skip
 
 

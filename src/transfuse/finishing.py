@@ -20,6 +20,7 @@ from .layout import Layout, balanced
 from .progress import Progress, watching
 from .rebuilding import with_state
 from .recalibration import CORRECTIONS, NONE, Recalibration, Start, best_of, candidates, norms_of, numbers_in
+from .states import working_type
 
 TermsName = Literal["weights", "activations", "both"]
 
@@ -90,7 +91,7 @@ class Parents:
         aligned: In the common order.
         weights: Their proportions.
         layout: Which axes move together.
-        couplings: For each model {space: matrix [target units, model units]}.
+        couplings: Of each model, by space.
         balance: Whether the models were brought to a canonical scale before they were coupled.
     """
 
@@ -98,7 +99,7 @@ class Parents:
     aligned: Sequence[nn.Module]
     weights: Sequence[float]
     layout: Layout
-    couplings: Sequence[Mapping[str, Tensor]]
+    couplings: Sequence[Mapping[str, Coupling]]
     balance: bool
 
     def keep_their_functions(self, batches: Batches) -> bool:
@@ -124,22 +125,22 @@ class Parents:
         """
         target = self.layout.blocks(self.layout.widths(fused.state_dict()))
         found = []
-        for model, signed in zip(self.models, self.couplings, strict=True):
-            state = model.state_dict()
-            couplings = {name: _soft(matrix.float().cpu()) for name, matrix in signed.items()}
+        states = [model.state_dict() for model in self.models]
+        kind = working_type(tensor.dtype for state in states for tensor in state.values())
+        for state, couplings in zip(states, self.couplings, strict=True):
             pairs: dict[str, list[Pair]] = {}
             for there, here in zip(target, self.layout.blocks(self.layout.widths(state)), strict=True):
                 if there.axis == 0 and there.side == "produces":
                     pairs.setdefault(there.tensor, []).append(Pair(there, (here,)))
-            weights = {name: torch.eye(len(tensor)) for name, tensor in state.items() if tensor.dim() > 1}
+            weights = {
+                name: torch.eye(len(tensor), dtype=kind, device=tensor.device)
+                for name, tensor in state.items()
+                if tensor.dim() > 1
+            }
             found.append(
                 {name: carried(rows, {0: pairs.get(name, ())}, 0, couplings) for name, rows in weights.items()}
             )
         return found
-
-
-def _soft(signed: Tensor) -> Coupling:
-    return Coupling(soft=torch.stack([signed, signed.abs()]))
 
 
 def finished(finish: Finish, fused: nn.Module, parents: Parents) -> tuple[nn.Module, Recalibration]:

@@ -1,7 +1,7 @@
 """Barycenters of states on a layout: labels and tensors, no modules."""
 
 from .carrying import Pair, carried
-from .coupling import Coupling
+from .coupling import Coupling, Matrices
 from .cycle_consistent import cycle_consistent
 from .joint import jointly, merge_many
 from .layered import layer_by_layer
@@ -15,6 +15,7 @@ __all__ = [
     "Coupling",
     "Distance",
     "Matching",
+    "Matrices",
     "Pair",
     "Problem",
     "Start",

@@ -8,6 +8,7 @@ equal widths is a permutation with signs; it is applied as an index, never as a 
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -48,12 +49,15 @@ class Coupling:
         return Coupling(soft=torch.stack([dense, dense]))
 
     @staticmethod
-    def best(odd: Tensor, even: Tensor, *, signs: bool) -> Coupling:
-        """The coupling with the largest total score, for scores [target units, model units] of odd and even slots.
+    def best(scores: Tensor, *, signs: bool) -> Coupling:
+        """The coupling with the largest total score, for scores as `Problem.scores` gives them.
 
         A unit may be negated if `signs`: then a pair scores `even + |odd|`, and its sign is that of `odd`.
         """
-        total = odd.abs().add_(even) if signs else even + odd
+        odd = scores[0]
+        total = odd.abs() if signs else odd
+        if len(scores) == 2:
+            total = total + scores[1]
         if total.shape[0] != total.shape[1]:
             matrix = exact(total)
             return Coupling(soft=torch.stack([matrix * torch.where(odd < 0, -1.0, 1.0) if signs else matrix, matrix]))
@@ -84,6 +88,13 @@ class Coupling:
         """How many units the model has."""
         return len(self.order) if self.order is not None else self.matrices.shape[2]
 
+    def carriers(self, count: int) -> Tensor:
+        """What slots are carried by where they are produced, [count, target units, model units].
+
+        Two are those of odd and of even slots; one is that of all slots.
+        """
+        return self.signed[None] if count == 1 else self.matrices
+
     @property
     def matrices(self) -> Tensor:
         """What odd and what even slots are carried by where they are produced, [2, target units, model units]."""
@@ -105,12 +116,12 @@ class Coupling:
         dense[torch.arange(len(self.order), device=dense.device), self.order] = self.sign
         return dense
 
-    def agreement(self, odd: Tensor, even: Tensor) -> float:
-        """The total score of a hard coupling, for scores [target units, model units] of odd and even slots."""
+    def agreement(self, scores: Tensor) -> float:
+        """The total score of a hard coupling, for scores as `Problem.scores` gives them."""
         assert self.order is not None, "a hard coupling"
         assert self.sign is not None, "a hard coupling has signs"
-        own = (scores.gather(1, self.order[:, None])[:, 0].double() for scores in (odd, even))
-        return float((next(own) * self.sign).sum() + next(own).sum())
+        odd, *even = (each.gather(1, self.order[:, None])[:, 0].double() for each in scores)
+        return float((odd * self.sign).sum()) + sum(float(each.sum()) for each in even)
 
     def carry(self, units: Tensor, *, odd: bool, side: Side) -> Tensor:
         """Values [model units, ...] of the model, carried to the target [target units, ...].
@@ -151,3 +162,25 @@ class Coupling:
         if self.order is not None and other.order is not None and self.sign is not None and other.sign is not None:
             return torch.equal(self.order, other.order) and torch.equal(self.sign, other.sign)
         return torch.allclose(self.matrices, other.matrices, rtol=0.0, atol=SAME)
+
+
+@dataclass(frozen=True, eq=False)
+class Matrices(Mapping[str, Tensor]):
+    """The couplings of a model as matrices [target units, model units] by space, with signs where units were negated.
+
+    A matrix is made when it is asked for: a permutation is kept as an index, whatever its width.
+    """
+
+    couplings: Mapping[str, Coupling]
+
+    def __getitem__(self, space: str) -> Tensor:
+        """The matrix of a space."""
+        return self.couplings[space].signed
+
+    def __iter__(self) -> Iterator[str]:
+        """The spaces."""
+        return iter(self.couplings)
+
+    def __len__(self) -> int:
+        """How many spaces there are."""
+        return len(self.couplings)

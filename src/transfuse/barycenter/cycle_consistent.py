@@ -119,8 +119,7 @@ def _towards(problem: Problem, here: Point) -> Point:
             others = {
                 name: len(here) * mean[name] - problem.carried(model, name, own) for name in problem.terms_of(space)
             }
-            odd, even = problem.scores(space, model, others, own)
-            found[model][space] = _best(odd + even)
+            found[model][space] = _best(problem.scores(space, model, others, own).sum(0))
     return found
 
 
@@ -176,7 +175,7 @@ def _mixed(own: Coupling, other: Coupling, part: float) -> Coupling:
 
 def _best(scores: Tensor) -> Coupling:
     """The permutation with the largest total score."""
-    return Coupling.best(scores, torch.zeros_like(scores), signs=False)
+    return Coupling.best(scores[None], signs=False)
 
 
 def _nearest(couplings: Sequence[Couplings]) -> Point:

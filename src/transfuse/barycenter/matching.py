@@ -47,17 +47,15 @@ def couple(
         return best_match(problem, space, model, target, couplings=couplings, signs=matching.signs).coupling
     touched = [name for name in problem.terms_of(space) if name in target]
 
-    def scores(coupling: Coupling) -> tuple[Tensor, Tensor]:
+    def scores(coupling: Coupling) -> Tensor:
         if matching.distance == "plain":
-            minus = -_distances(problem, space, model, target, couplings)
-            return minus, torch.zeros_like(minus)
+            return -_distances(problem, space, model, target, couplings)[None]
         return problem.scores(space, model, target, {**couplings, space: coupling}, tensors=touched)
 
     if matching.epsilon is not None:
         repeats = 20 if problem.is_quadratic(space, touched) else 1
         return _entropic(scores, couplings[space], matching.epsilon, repeats=repeats)
-    odd, even = scores(couplings[space])
-    return Coupling.best(odd, even, signs=matching.signs and problem.layout[space].signs)
+    return Coupling.best(scores(couplings[space]), signs=matching.signs and problem.layout[space].signs)
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,9 +74,9 @@ def best_match(problem: Problem, space: str, model: int, target: State, *, coupl
     present = couplings[space]
 
     if not problem.is_quadratic(space, touched):
-        odd, even = problem.scores(space, model, target, couplings, tensors=touched)
-        found = Coupling.best(odd, even, signs=allowed)
-        return Match(found, present.agreement(odd, even), found.agreement(odd, even)) if present.hard else Match(found)
+        scores = problem.scores(space, model, target, couplings, tensors=touched)
+        found = Coupling.best(scores, signs=allowed)
+        return Match(found, present.agreement(scores), found.agreement(scores)) if present.hard else Match(found)
     twice = [name for name in touched if problem.is_quadratic(space, [name])]
     linear = problem.scores(space, model, target, couplings, tensors=[name for name in touched if name not in twice])
     stands = [pair.target.tensor for pair in problem.blocks_of[space]]
@@ -87,18 +85,18 @@ def best_match(problem: Problem, space: str, model: int, target: State, *, coupl
     def at(coupling: Coupling) -> tuple[float, Tensor]:
         """The agreement and its gradient. What is bilinear in a permutation is half of its own gradient along it."""
         moved = {**couplings, space: coupling}
-        odd, even = problem.scores(space, model, target, moved, tensors=twice)
+        slopes = problem.scores(space, model, target, moved, tensors=twice)
         if coupling.hard and bilinear:
-            value = coupling.agreement(*linear) + coupling.agreement(odd, even) / 2
+            value = coupling.agreement(linear) + coupling.agreement(slopes) / 2
         else:
             value = problem.agreement(model, target, moved, touched)
-        return value, torch.stack([odd.add_(linear[0]), even.add_(linear[1])])
+        return value, slopes.add_(linear)
 
     best, before, after = ascend(
         present,
         at=at,
-        vertex=lambda slopes: Coupling.best(slopes[0], slopes[1], signs=allowed),
-        matrix=lambda coupling: coupling.matrices,
+        vertex=lambda slopes: Coupling.best(slopes, signs=allowed),
+        matrix=lambda coupling: coupling.carriers(len(linear)),
     )
     return Match(best, before, after)
 
@@ -110,14 +108,11 @@ def _distances(problem: Problem, space: str, model: int, target: State, coupling
     return torch.cdist(left, right, compute_mode="donot_use_mm_for_euclid_dist")
 
 
-def _entropic(
-    scores: Callable[[Coupling], tuple[Tensor, Tensor]], start: Coupling, epsilon: float, *, repeats: int
-) -> Coupling:
+def _entropic(scores: Callable[[Coupling], Tensor], start: Coupling, epsilon: float, *, repeats: int) -> Coupling:
     """Sinkhorn at the scores of the present coupling, again and again until it stays."""
     coupling = start
     for _ in range(repeats):
-        odd, even = scores(coupling)
-        plan = entropic(odd + even, epsilon, iterations=2000, tolerance=1e-3)
+        plan = entropic(scores(coupling).sum(0), epsilon, iterations=2000, tolerance=1e-3)
         error = 0.0 if plan.converged else plan.column_error
         found = Coupling(soft=torch.stack([plan.coupling, plan.coupling]), column_error=error)
         settled = found.same_as(coupling)

@@ -15,20 +15,20 @@ In: states, a layout. Out: carried states, scores for couplings, the objective. 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 
 import torch
 from torch import Tensor
 
-from ..layout import Layout
+from ..layout import Block, Layout
 from .carrying import Axes, Couplings, Pair, carried, carried_rows, pieces, taken_slice, units_of
 from .coupling import Coupling
 
 State = Mapping[str, Tensor]
 
-_THICK = 512  # values of each unit: products of thinner pieces are slower, thicker ones leave the cache
+_THICK = 2048  # values of each unit: products of thinner pieces are slower
 
 
 @dataclass(frozen=True, eq=False)
@@ -200,8 +200,11 @@ class Problem:
 
     def scores(
         self, space: str, model: int, target: State, couplings: Couplings, *, tensors: Collection[str] | None = None
-    ) -> tuple[Tensor, Tensor]:
-        """How well each unit of a model agrees with each unit of a target: scores [units, units], odd and even slots.
+    ) -> Tensor:
+        """How well each unit of a model agrees with each unit of a target, [1 or 2, target units, model units].
+
+        One matrix for all slots; two, of odd slots and of even ones, where units may be negated and not all that a unit
+        has would be negated with it.
 
         The gradient of the agreement `sum_t omega_t <target_t, T(W_t)>` in the coupling: a space that stands on two
         axes of a tensor counts on both, each time with the other one carried by its present coupling.
@@ -217,30 +220,35 @@ class Problem:
         first = self.blocks_of[space][0]
         like = self.states[model][self.terms_of(space)[0]]
         shape = len(first.target.positions), len(first.models[model].positions)
-        odd, even = (torch.zeros(shape, dtype=like.dtype, device=like.device) for _ in range(2))
+        total = like.new_zeros(2 if self.splits(space) else 1, *shape)
         for pair in self.blocks_of[space]:
             name = pair.target.tensor
             if name not in (self.terms if tensors is None else tensors):
                 continue
             scale = shape[1] / shape[0] if pair.target.side == "consumes" else 1.0
-            for left, right in self._facing(pair, model, target[name], couplings):
-                for slots, total in ((pair.target.odd, odd), (~pair.target.odd, even)):
-                    if slots.any():
-                        ours, theirs = units_of(left, pair.target, slots), units_of(right, pair.models[model], slots)
-                        total.addmm_(ours, theirs.T, alpha=self.importance.get(name, 1.0) * scale)
-        return odd, even
+            weight = self.importance.get(name, 1.0) * scale
+            along, make = self._across(pair, model, couplings)
+            goal = target[name]
+            for piece in pieces(goal.shape, along=along, least=_THICK * goal.shape[pair.target.axis]):
+                ours = taken_slice(goal, along, piece)
+                _add_products(total, (ours, pair.target), (make(piece), pair.models[model]), weight)
+        return total
 
-    def _facing(self, pair: Pair, model: int, target: Tensor, couplings: Couplings) -> Iterator[tuple[Tensor, Tensor]]:
-        """Pieces of a tensor of the target, cut across the axis of a block, and of a model, carried but there."""
+    def splits(self, space: str) -> bool:
+        """Whether units may be negated, and some of their slots stay as they are then."""
+        return self.layout[space].signs and not all(pair.target.odd.all() for pair in self.blocks_of[space])
+
+    def _across(self, pair: Pair, model: int, couplings: Couplings) -> tuple[int, Callable[[slice], Tensor]]:
+        """Another axis than that of a block, and slices along it of the model's tensor, carried but there.
+
+        A vector has no other one: its only slice is all of it.
+        """
         axis, own = pair.target.axis, self.states[model][pair.target.tensor]
+        if own.dim() == 1:
+            return axis, lambda _: own
         axes = {other: pairs for other, pairs in self._axes[pair.target.tensor].items() if other != axis}
-        if target.dim() == 1:
-            yield target, own
-            return
         along = 0 if axis else 1
-        make = carried_rows(own, axes, model, couplings, along=along)
-        for piece in pieces(target.shape, along=along, least=_THICK * target.shape[axis]):
-            yield taken_slice(target, along, piece), make(piece)
+        return along, carried_rows(own, axes, model, couplings, along=along)
 
     def agreement(self, model: int, target: State, couplings: Couplings, tensors: Collection[str]) -> float:
         """`sum_t omega_t <target_t, T(W_t)>` over some tensors."""
@@ -305,6 +313,14 @@ def _spread(parts: Sequence[tuple[float, Tensor]], into: Tensor | None = None) -
     if into is not None and not others:
         into.copy_(mean)
     return total
+
+
+def _add_products(total: Tensor, ours: tuple[Tensor, Block], theirs: tuple[Tensor, Block], weight: float) -> None:
+    """Products of all units of two pieces are added to scores [1 or 2, units, units]."""
+    odd = ours[1].odd
+    for part, slots in zip(total, (None,) if len(total) == 1 else (odd, ~odd), strict=True):
+        if slots is None or slots.any():
+            part.addmm_(units_of(*ours, slots), units_of(*theirs, slots).T, alpha=weight)
 
 
 def _inner(one: Tensor, other: Tensor) -> float:

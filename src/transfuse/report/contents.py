@@ -25,7 +25,7 @@ class States(Protocol):
     """What the report reads from `FusedStates`."""
 
     @property
-    def couplings(self) -> tuple[dict[str, Tensor], ...]: ...  # noqa: D102
+    def couplings(self) -> Sequence[Mapping[str, Tensor]]: ...  # noqa: D102
     @property
     def history(self) -> Sequence[HasObjective]: ...  # noqa: D102
     @property

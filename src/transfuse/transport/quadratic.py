@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
+import torch
 from torch import Tensor
 
 Vertex = TypeVar("Vertex")
@@ -37,13 +38,14 @@ def ascend(
     """
     start_value, slopes = at(start)
     best, best_value, here, here_value = start, start_value, matrix(start).clone(), start_value
+    direction = torch.empty_like(here)
     for _ in range(steps):
         towards = vertex(slopes)
         there_value, there_slopes = at(towards)
         if there_value > best_value:
             best, best_value = towards, there_value
-        direction = matrix(towards) - here
-        slope = float((slopes * direction).sum())
+        torch.sub(matrix(towards), here, out=direction)
+        slope = float(torch.dot(slopes.flatten(), direction.flatten()))
         if slope <= 1e-12 * max(1.0, abs(here_value)):
             break
         curvature = there_value - here_value - slope  # f is quadratic: f(here + g d) = f + g slope + g^2 curvature
@@ -51,6 +53,7 @@ def ascend(
         here.add_(direction, alpha=length)
         here_value += length * slope + length**2 * curvature
         slopes.lerp_(there_slopes, length)
+        del there_slopes  # before there are new ones
     last = vertex(here)
     last_value, _ = at(last)
     return (last, start_value, last_value) if last_value > best_value else (best, start_value, best_value)
