@@ -66,17 +66,16 @@ Ready = list[tuple[list[Tensor], list[Tensor]]]
 
 
 def made_ready(states: Sequence[State], layout: Layout, *, incoming: bool) -> Ready:
-    """For each space, the matrices of two models whose products are its scores."""
+    """For each space, the matrices of two models whose products are its scores.
+
+    Incoming weights alone are the tensors that produce a space: those from hidden to hidden units have it twice.
+    """
     every = layout.blocks(layout.widths(states[0]))
     found = []
     for space in layout.spaces:
-        blocks = [
-            block
-            for block in every
-            if block.space == space.name
-            and states[0][block.tensor].is_floating_point()
-            and not (incoming and block.side == "consumes")
-        ]
+        own = [b for b in every if b.space == space.name and states[0][b.tensor].is_floating_point()]
+        coming = {block.tensor for block in own if block.side == "produces"}
+        blocks = [block for block in own if block.tensor in coming] if incoming else own
         if blocks:
             found.append((matrices(states[0], blocks), matrices(states[1], blocks)))
     return found

@@ -1,12 +1,14 @@
 """Couplings: what is carried, by true sums, however far Sinkhorn's algorithm came."""
 
+import pickle
+
 import numpy as np
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transfuse.barycenter import Coupling
+from transfuse.barycenter import Coupling, Matrices
 from transfuse.transport import entropic
 
 
@@ -59,3 +61,24 @@ def test_permutations_are_compared_without_matrices(monkeypatch):
     one = hard(6, 0)
     monkeypatch.setattr(Coupling, "matrices", property(lambda _: pytest.fail("a matrix was made")))
     assert one.same_as(Coupling(one.order.clone(), one.sign.clone()))
+
+
+@given(width=st.integers(1, 8), seed=st.integers(0, 10**6), count=st.integers(1, 2))
+def test_the_best_coupling_has_the_largest_agreement_of_all(width, seed, count):
+    scores = drawn(seed, count, width, width)
+    best = Coupling.best(scores, signs=True)
+    assert best.agreement(scores) == pytest.approx(float((best.carriers(count) * scores).sum()))
+    for other in range(5):
+        assert hard(width, seed + other).agreement(scores) <= best.agreement(scores) + 1e-9
+
+
+def test_matrices_are_made_when_they_are_asked_for():
+    couplings = {"one": hard(4, 0), "two": Coupling.start(6, 3, torch.ones(1))}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Coupling, "signed", property(lambda _: pytest.fail("a matrix was made")))
+        matrices = pickle.loads(pickle.dumps(Matrices(couplings)))
+        assert list(matrices) == ["one", "two"]
+    assert {name: tuple(matrix.shape) for name, matrix in matrices.items()} == {"one": (4, 4), "two": (6, 3)}
+    assert torch.equal(matrices["one"], couplings["one"].matrices[0])
+    matrices["one"].zero_()  # a new one each time
+    assert torch.equal(matrices["one"], couplings["one"].matrices[0])
