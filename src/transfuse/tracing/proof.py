@@ -83,7 +83,7 @@ def _bench(model: nn.Module, state: Mapping[str, Tensor], inputs: Arguments, rng
                 raise
             continue
         last = trials[-1]
-        nudged = run(model, _disturbed(last.state, rng, _NUDGE[dtype], axes=1), last.inputs)
+        nudged = run(model, _disturbed(last.state, rng, _NUDGE[dtype]), last.inputs)
         noise = _distance(last.outputs, nudged)
         tolerance = _AMPLIFIED[dtype] * max(noise, _NUDGE[dtype])
         if not tolerance <= _CONCLUSIVE:
@@ -129,22 +129,19 @@ def _cast(tensor: Tensor, dtype: torch.dtype | None) -> Tensor:
     return tensor.to(dtype) if tensor.is_floating_point() else tensor
 
 
-def _disturbed(
-    state: Mapping[str, Tensor], rng: np.random.Generator, amount: float, *, axes: int | None = None
-) -> dict[str, Tensor]:
+def _disturbed(state: Mapping[str, Tensor], rng: np.random.Generator, amount: float) -> dict[str, Tensor]:
     """A state without equal numbers, changed by about that amount; what was positive stays positive.
 
-    Every axis (or the first few) has its own random factors and shifts: cheap for large tensors, and no two positions
-    stay alike.
+    Every axis has its own random factors and shifts: cheap for large tensors, and no two positions stay alike.
     """
     return {name: _shaken(tensor, rng, amount) if _is_number(tensor) else tensor for name, tensor in state.items()}
 
 
-def _shaken(tensor: Tensor, rng: np.random.Generator, amount: float, *, axes: int | None = None) -> Tensor:
+def _shaken(tensor: Tensor, rng: np.random.Generator, amount: float) -> Tensor:
     spread = float(tensor.std()) if tensor.numel() > 1 else float(tensor.abs().mean())
     positive = tensor.is_floating_point() and bool((tensor >= 0).all())
     result = tensor.clone()
-    for axis, length in enumerate(tensor.shape[:axes]):
+    for axis, length in enumerate(tensor.shape):
         view = [-1 if axis == other else 1 for other in range(tensor.dim())]
         factor, shift = (torch.from_numpy(rng.standard_normal(length)).to(tensor).view(view) for _ in range(2))
         shift = shift * amount / 2 * (spread or 1.0)

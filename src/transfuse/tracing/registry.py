@@ -83,17 +83,15 @@ class Registry:
 
     def same_slot(self, first: Tensor, second: Tensor) -> None:
         """Elementwise: the two ids stand for the same thing."""
-        left, right = self.slots(flat(first)), self.slots(flat(second))
-        parent = self.parent
-        for a, b in {(a, b) for a, b in pairs_of(left, right) if a != b}:
-            while parent[a] != a:
-                a = int(parent[a])
-            while parent[b] != b:
-                b = int(parent[b])
-            if a != b:
-                low, high = min(a, b), max(a, b)
-                parent[high] = low
-                self.places[low] = self.places.get(low, 0) | self.places.pop(high, 0)
+        self._unite(*connected(self.slots(flat(first)), self.slots(flat(second))))
+
+    def _unite(self, slots: Ids, least: Ids) -> None:
+        """Each slot becomes one with the least that it is connected with."""
+        self.parent[slots] = least
+        higher = slots != least
+        for high, low in pairs_of(slots[higher], least[higher]):
+            if held := self.places.pop(high, 0):
+                self.places[low] = self.places.get(low, 0) | held
 
     def same_unit(self, first: Tensor, second: Tensor) -> None:
         """Elementwise: the two ids belong to one unit."""
@@ -170,40 +168,41 @@ class Registry:
 
     def relate(self, first: Tensor, second: Tensor) -> None:
         """Ids that meet elementwise move together: as one slot, unless that would hold two places of one axis."""
-        left, right = self.slots(flat(first)), self.slots(flat(second))
-        different = left != right
-        if not different.any():
-            return
-        if self._compatible(left[different], right[different]):
-            self.same_slot(first, second)
+        slots, least = connected(self.slots(flat(first)), self.slots(flat(second)))
+        if self._compatible(slots, least):
+            self._unite(slots, least)
         else:
             self.same_unit(first, second)
 
-    def _compatible(self, left: Ids, right: Ids) -> bool:
-        """Whether no two slots that these pairs would merge are on the same axis of the same tensor."""
-        leader: dict[int, int] = {}
+    def _compatible(self, slots: Ids, least: Ids) -> bool:
+        """Whether no two slots that would become one are on the same axis of the same tensor."""
         held: dict[int, int] = {}
-
-        def find(slot: int) -> int:
-            while leader.setdefault(slot, slot) != slot:
-                slot = leader[slot]
-            return slot
-
-        for a, b in set(pairs_of(left, right)):
-            first, second = find(a), find(b)
-            if first != second:
-                one = held.get(first, self.places.get(first, 0))
-                other = held.get(second, self.places.get(second, 0))
-                if one & other:
-                    return False
-                leader[second] = first
-                held[first] = one | other
+        for slot, leader in pairs_of(slots, least):
+            own, others = self.places.get(slot, 0), held.get(leader, 0)
+            if own & others:
+                return False
+            held[leader] = own | others
         return True
 
     def put(self, ids: Tensor, place: int) -> None:
         """The ids stand on an axis of the state, which has that number."""
         for slot in self.slots(flat(ids)).tolist():
             self.places[slot] = self.places.get(slot, 0) | 1 << place
+
+
+def connected(left: Ids, right: Ids) -> tuple[Ids, Ids]:
+    """What pairs of different ids connect: these ids, and for each the least that it is connected with."""
+    from scipy.sparse import coo_array  # imported when it is needed: a tenth of the time of `import torch`
+    from scipy.sparse.csgraph import connected_components
+
+    different = left != right
+    nodes, index = np.unique(np.concatenate([left[different], right[different]]), return_inverse=True)
+    edges = index.reshape(2, -1)
+    graph = coo_array((np.ones(edges.shape[1], dtype=bool), edges), shape=(len(nodes), len(nodes)))
+    count, group = connected_components(graph, directed=False)
+    least = np.zeros(count, dtype=np.int64)
+    least[group[::-1]] = nodes[::-1]  # nodes ascend: the first of a group is written last
+    return nodes, least[group]
 
 
 def flat(array: Tensor) -> Ids:

@@ -20,7 +20,7 @@ from ..layout import Axis, Fixed, Layout, Run, Side, Slot, Space
 from .degrees import Row, solve
 from .labels import mix
 from .reading import Reading
-from .registry import Ids, Registry
+from .registry import Equation, Ids, Registry, connected
 
 Place = tuple[str, int]  # a tensor and one of its axes
 
@@ -57,7 +57,8 @@ def resolve(reading: Reading, shapes: Mapping[str, Sequence[int]], canonical: Ma
     slots, units = _classes(reading.registry)
     members = _exchangeable(reading.registry, atoms, slots, units)
     consumed = _consumed(reading.registry, atoms, members)
-    spaces = [_with_symmetries(reading.registry, atoms, units, group, consumed) for group in members]
+    systems = {"signs": _system(reading.registry, "signs"), "scales": _system(reading.registry, "scales")}
+    spaces = [_with_symmetries(systems, atoms, units, group, consumed) for group in members]
     names = _names(spaces, atoms, consumed)
     axes = _axes(atoms, spaces, names, consumed, shapes)
     reasons = _reasons(reading, atoms, units, axes, shapes)
@@ -83,16 +84,13 @@ def _atoms(reading: Reading, shapes: Iterable[str]) -> _Atoms:
 
 def _classes(registry: Registry) -> tuple[Ids, Ids]:
     """For each id its slot and its unit."""
-    from scipy.sparse import coo_array  # imported when it is needed: a tenth of the time of `import torch`
-    from scipy.sparse.csgraph import connected_components
-
     slots = registry.slots(np.arange(registry.size))
     left = np.concatenate([a for a, _ in registry.together] or [np.zeros(0, dtype=np.int64)])
     right = np.concatenate([b for _, b in registry.together] or [np.zeros(0, dtype=np.int64)])
-    edges = np.stack([slots[left], slots[right]])
-    graph = coo_array((np.ones(edges.shape[1]), edges), shape=(registry.size, registry.size))
-    _, component = connected_components(graph, directed=False)
-    return slots, component[slots]
+    units = np.arange(registry.size)
+    nodes, least = connected(slots[left], slots[right])
+    units[nodes] = least
+    return slots, units[slots]
 
 
 def _hashed(array: Ids) -> Ids:
@@ -163,16 +161,33 @@ def _consumed(registry: Registry, atoms: _Atoms, members: Sequence[list[list[int
     return consumed
 
 
+def _system(registry: Registry, kind: str) -> list[Equation]:
+    """All equations for the degrees of one kind, joined where their sign is the same."""
+    own = [equation for equation in registry.equations if getattr(equation, kind)]
+    found = []
+    for sign in sorted({equation.sign for equation in own}):
+        alike = [equation for equation in own if equation.sign == sign]
+        total, first, second = (
+            np.concatenate([getattr(equation, part) for equation in alike]) for part in ("total", "first", "second")
+        )
+        found.append(Equation(total, first, second, sign))
+    return found
+
+
 def _with_symmetries(
-    registry: Registry, atoms: _Atoms, units: Ids, group: list[list[int]], consumed: NDArray[np.bool_]
+    systems: Mapping[str, Sequence[Equation]],
+    atoms: _Atoms,
+    units: Ids,
+    group: list[list[int]],
+    consumed: NDArray[np.bool_],
 ) -> _Found:
     """Whether the units may be negated or scaled: the degrees of the first one stand for all."""
     ids = atoms.ids[np.array(group[0])]
     unit = units[ids[0]]
     reading = [int(i) for i in ids[consumed[ids]]] or [int(ids[0])]
     degrees = {}
-    for kind in ("signs", "scales"):
-        rows = list(_rows(registry, units, unit, kind))
+    for kind, system in systems.items():
+        rows = list(_rows(system, units, unit))
         wanted = {i: -1 if consumed[i] and kind == "scales" else 1 for i in reading}
         rows += [{i: Fraction(1), 0: Fraction(-degree)} for i, degree in wanted.items()]
         degrees[kind] = _usable(solve(rows, modulo_two=kind == "signs"), ids, consumed, kind)
@@ -183,11 +198,9 @@ def _with_symmetries(
     return _Found(group, signs is not None, scales is not None, even)
 
 
-def _rows(registry: Registry, units: Ids, unit: int, kind: str) -> Iterable[Row]:
-    """The registry's equations for the degrees of one unit."""
-    for equation in registry.equations:
-        if not getattr(equation, kind):
-            continue
+def _rows(system: Iterable[Equation], units: Ids, unit: int) -> Iterable[Row]:
+    """The equations for the degrees of one unit."""
+    for equation in system:
         for index in np.flatnonzero((units[equation.total] == unit) & (equation.total != 0)).tolist():
             row: Row = defaultdict(Fraction)
             row[int(equation.total[index])] += 1
@@ -251,27 +264,24 @@ def _axes(
     shapes: Mapping[str, Sequence[int]],
 ) -> dict[str, tuple[Axis, ...]]:
     """Every axis of every tensor as segments."""
-    held: dict[Place, dict[int, tuple[Slot, int]]] = defaultdict(dict)
-    produced: set[Place] = set()
+    slots: list[Slot] = []
+    slot, number = np.full(len(atoms.ids), -1), np.zeros(len(atoms.ids), dtype=np.int64)  # of each atom that moves
     for name, found in zip(names, spaces, strict=True):
-        even = [atoms.ids[atom] in found.even for atom in found.units[0]]
-        for number, unit in enumerate(found.units):
-            for atom, is_even in zip(unit, even, strict=True):
-                place = atoms.places[atoms.place[atom]]
-                held[place][int(atoms.position[atom])] = Slot(name, is_even), number
-                if not consumed[atoms.ids[atom]]:
-                    produced.add(place)
+        held = np.array(found.units)
+        slot[held] = len(slots) + np.arange(held.shape[1])
+        number[held] = np.arange(len(held))[:, None]
+        slots += [Slot(name, atoms.ids[atom] in found.even) for atom in found.units[0]]
+    produced = np.unique(atoms.place[(slot >= 0) & ~consumed[atoms.ids]]).tolist()
     widths = {name: len(found.units) for name, found in zip(names, spaces, strict=True)}
-    result = {}
-    for tensor, shape in shapes.items():
-        axes = list(_still(shape))
-        for axis, length in enumerate(shape):
-            if held.get((tensor, axis)):
-                sequence = [held[tensor, axis].get(position) for position in range(length)]
-                side: Side = "produces" if (tensor, axis) in produced else "consumes"
-                axes[axis] = Axis(tuple(_segments(sequence, widths)), side)
-        result[tensor] = tuple(axes)
-    return result
+    result = {tensor: list(_still(shape)) for tensor, shape in shapes.items()}
+    for place in np.unique(atoms.place[slot >= 0]).tolist():
+        tensor, axis = atoms.places[place]
+        here = atoms.place == place
+        own = zip(slot[here].tolist(), number[here].tolist(), strict=True)
+        sequence = [None if which < 0 else (slots[which], unit) for which, unit in own]
+        side: Side = "produces" if place in produced else "consumes"
+        result[tensor][axis] = Axis(tuple(_segments(sequence, widths)), side)
+    return {tensor: tuple(axes) for tensor, axes in result.items()}
 
 
 def _segments(sequence: Sequence[tuple[Slot, int] | None], widths: Mapping[str, int]) -> Iterable[Run | Fixed]:
