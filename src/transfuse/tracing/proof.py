@@ -145,7 +145,7 @@ def _shaken(tensor: Tensor, rng: np.random.Generator, amount: float) -> Tensor:
         view = [-1 if axis == other else 1 for other in range(tensor.dim())]
         factor, shift = (torch.from_numpy(rng.standard_normal(length)).to(tensor).view(view) for _ in range(2))
         shift = shift * amount / 2 * (spread or 1.0)
-        result.mul_(torch.exp(amount * factor)).add_(shift.abs() if positive else shift)
+        torch.addcmul(shift.abs() if positive else shift, result, torch.exp(amount * factor), out=result)
     return result
 
 
