@@ -9,10 +9,10 @@ wall time too), the least of some repeats. Columns:
   order, and their mean; whole: `fuse_states`, with its checks.
 - floor: for each model but the first and each space, the products of what the space's scores are made of (incoming
   weights for wb and gwb, all for auto) from matrices that lie ready, and one assignment. Nothing is checked, moved,
-  averaged or written in it; costs are reduced row by row, by which an assignment takes a fraction of its time. `auto`
-  sweeps: its floor is that of one pass times its sweeps from all starts (placing all models once is a sweep). Where a
-  space stands twice on a tensor, coupling it takes one such round of products and an assignment after the other: a
-  sweep is then as many rounds as spaces have.
+  averaged or written in it; costs are reduced row by row, by which an assignment takes a fraction of its time. It is
+  multiplied by sweeps: those of `auto` from all starts (placing all models once is a sweep), and the rounds of all
+  models and spaces elsewhere: more than two models are coupled again when the target has been updated, and where a
+  space stands twice on a tensor, coupling it takes one round of products and an assignment after the other.
 - state: `fuse_states` without aligned copies of the models (aligned=False).
 - times: whole / floor, and state / floor. And with copies: whole / (floor + bare copies of what is returned: each model
   and one mean).
@@ -143,21 +143,21 @@ def timed(
         result = transfuse.fuse_states(states, layout, method=method, progress=watch, **options)
     held = peak() - before
     placings = sum("placing" in stage for stage in ended) // max(1, len(states) - 1)
-    passes = placings + sum("sweep" in stage for stage in ended) if method == "auto" else 1
-    one_pass = len(layout.spaces) * (len(states) - 1)
+    placed = placings + sum("sweep" in stage for stage in ended)
+    rounds_each = rounds["assignments"] / (len(layout.spaces) * (len(states) - 1))
     inputs = sum(map(size_of, states))
     output = size_of(result.state) + sum(map(size_of, result.aligned))
     largest = max(tensor.numel() * tensor.element_size() for tensor in states[0].values())
     return {
         **{name: clock.cpu for name, clock in clocks.items()},
         "wall": {name: clock.wall for name, clock in clocks.items()},
-        "sweeps": rounds["assignments"] / one_pass if quadratic(states[0], layout) else passes, "passes": passes,
+        "sweeps": placed if method == "auto" and not quadratic(states[0], layout) else rounds_each,
         "status": result.status, "inputs": inputs, "output": output, "largest": largest, "peak": inputs + held,
         "limit": 1.25 * (inputs + output) + 3 * largest,
     }  # fmt: skip
 
 
-def measure(name: str, count: int, method: str, repeats: int) -> dict[str, Any]:
+def measure(name: str, count: int, method: str, repeats: int, sweeps: int | None) -> dict[str, Any]:
     """One row of the table."""
     torch.set_num_threads(1)
     torch.manual_seed(0)
@@ -168,7 +168,7 @@ def measure(name: str, count: int, method: str, repeats: int) -> dict[str, Any]:
     with trace:
         layout = transfuse.trace(model, case.inputs())
     states = [case.build().state_dict() for _ in range(count)]
-    options = {"restarts": 0, "sweeps": SHORT.get(name, 100)} if method == "auto" else {}
+    options = {"restarts": 0, "sweeps": sweeps or SHORT.get(name, 100)} if method == "auto" else {}
     ready = made_ready(states, layout, incoming=method != "auto")
     tries, unaligned, bare, copied = [], [], [], []
     for _ in range(repeats):  # in turn: a busy moment of the machine spares none of them
@@ -193,10 +193,10 @@ def load_libraries(method: str) -> None:
     transfuse.fuse_states([model.state_dict() for model in models], layout, method=method)
 
 
-def alone(name: str, count: int, method: str, repeats: int) -> dict[str, Any]:
+def alone(name: str, count: int, method: str, repeats: int, sweeps: int | None) -> dict[str, Any]:
     """The same in a process of its own."""
     with multiprocessing.get_context("spawn").Pool(1) as pool:
-        return pool.apply(measure, (name, count, method, repeats))
+        return pool.apply(measure, (name, count, method, repeats, sweeps))
 
 
 def show(row: Mapping[str, Any]) -> None:
@@ -222,6 +222,7 @@ def main() -> None:
     parser.add_argument("--models", nargs="+", type=int, default=[2])
     parser.add_argument("--methods", nargs="+", default=["wb", "auto"], choices=["wb", "auto"])
     parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--sweeps", type=int, help=f"`auto` stops after so many (default: when it ends, but {SHORT})")
     parser.add_argument("--json", type=Path, help="also write the figures to this file")
     options = parser.parse_args()
     head = " ".join(f"{column:>9}" for column in COLUMNS)
@@ -231,7 +232,7 @@ def main() -> None:
         if case.name in options.networks:
             for count in options.models:
                 for method in methods_of(case, options.methods):
-                    rows.append(alone(case.name, count, method, options.repeats))
+                    rows.append(alone(case.name, count, method, options.repeats, options.sweeps))
                     show(rows[-1])
                     if options.json:
                         found = {"torch": torch.__version__, "rows": rows}
