@@ -54,7 +54,8 @@ def permute(state: Mapping[str, Tensor], layout: Layout, actions: Mapping[str, A
     moved = dict(state)
     for block in layout.blocks(widths):
         if block.space in actions:
-            moved[block.tensor] = _move(moved[block.tensor], block, actions[block.space])
+            own = moved[block.tensor]
+            moved[block.tensor] = _move(own, block, actions[block.space], new=own is not state[block.tensor])
     return moved
 
 
@@ -178,12 +179,12 @@ def _check_action(space: Space, action: Action, width: int) -> None:
         raise LayoutError(f"action on space {space.name}: its units may not be scaled; give factors 1 (or -1)")
 
 
-def _move(tensor: Tensor, block: Block, action: Action) -> Tensor:
-    """Gather the block's positions in the new order, then multiply its odd slots."""
+def _move(tensor: Tensor, block: Block, action: Action, *, new: bool) -> Tensor:
+    """Gather the block's positions in the new order, then multiply its odd slots; in place in a `new` tensor."""
     index = np.arange(tensor.shape[block.axis])
     index[block.positions] = block.positions[np.asarray(action.order)]
     scales = action.factor is not None and block.odd.any()
-    stays = scales and np.array_equal(index, np.arange(len(index)))  # the product is a new tensor anyway
+    stays = (scales or new) and np.array_equal(index, np.arange(len(index)))  # a product is a new tensor anyway
     moved = tensor if stays else tensor.index_select(block.axis, torch.as_tensor(index, device=tensor.device))
     if action.factor is None or not scales:
         return moved
@@ -197,4 +198,5 @@ def _move(tensor: Tensor, block: Block, action: Action) -> Tensor:
     factor[block.positions] = np.where(block.odd, unit_factor[:, None], 1.0)
     shape = [1] * tensor.dim()
     shape[block.axis] = -1
-    return moved * torch.as_tensor(factor, device=tensor.device).view(shape).to(tensor.dtype)
+    along = torch.as_tensor(factor, device=tensor.device).view(shape).to(tensor.dtype)
+    return moved * along if stays and not new else moved.mul_(along)
