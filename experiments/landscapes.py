@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from torch import nn
 
 import transfuse
 
@@ -31,7 +32,8 @@ def landscape(
         fusion: Of two networks.
         test: Where errors are counted.
         profile: How many points, and on how many examples.
-        pictured: Whether the plane is measured too: it has many points, and is looked at rather than averaged.
+        pictured: Whether the plane is measured too: it has many points, and is looked at rather than averaged. There is
+            none where the fused network has other widths than model 2.
         cache: How names of files begin that remember points, so that a killed run goes on.
         workers: Processes that measure; 0 for this one.
     """
@@ -40,7 +42,7 @@ def landscape(
     trained = transfuse.barrier(first, second, evaluate, points=profile.points, **how)
     aligned = transfuse.barrier(one, other, evaluate, points=profile.points, **how)
     found = {"trained": trained, "aligned": aligned}
-    if pictured:
+    if pictured and shapes(one) == shapes(second):
         evaluate, how = _measure(test, profile.pictured, cache, workers)
         marks = {"model 1": one, "model 2": second, "model 2 aligned": other, "fused": fusion.model}
         found["plane"] = transfuse.plane(one, second, other, evaluate, grid=profile.plane, marks=marks, **how)
@@ -52,6 +54,11 @@ def landscape(
         },
         "landscape": as_numbers(found),
     }
+
+
+def shapes(model: nn.Module) -> list[tuple[int, ...]]:
+    """Of all tensors of a network."""
+    return [tuple(tensor.shape) for tensor in model.state_dict().values()]
 
 
 def _measure(test: Examples, shown: int | None, cache: Path, workers: int) -> tuple[Any, dict[str, Any]]:
