@@ -81,7 +81,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         "Figures 1, 3 and the appendix's: barriers and planes",
         (
             _one("MNIST MLPNet", "mnist-mlpnet", ("plane-wb", "plane-auto")),
-            Cell("MNIST MLPNet, heterogeneous data", ("mnist-mlpnet-a", "mnist-mlpnet-b"), ("plane-wb", "plane-auto")),
+            Cell("MNIST heterogeneous", ("mnist-mlpnet-a", "mnist-mlpnet-b"), ("plane-wb", "plane-auto")),
             Cell("MNIST MLPNet into MLPLarge", ("mnist-mlpnet",), ("plane-wb", "plane-auto"), target="mnist-mlplarge"),
             _one("CIFAR-10 VGG11", "cifar10-vgg11", ("plane-wb", "plane-auto")),
             _one("CIFAR-10 ResNet18", "cifar10-resnet18", ("plane-wb", "plane-auto")),

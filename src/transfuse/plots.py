@@ -133,7 +133,7 @@ def plane(
     bar = _of(axes).colorbar(filled, cax=beside, ticks=edges)
     bar.ax.set_yticklabels([_short(edge) for edge in edges])
     bar.outline.set_linewidth(0)
-    axes.set_title(title or metric or plane.metrics[0])
+    axes.set_title(title or metric or plane.metrics[0], wrap=True)
     axes.set_aspect("equal")
     axes.set_xlim(plane.x[0], plane.x[-1])
     axes.set_ylim(plane.y[0], plane.y[-1])
