@@ -23,6 +23,7 @@ AXES = {
     "table3": "number of networks",
     "many": "number of networks",
 }
+ERRORS = (1, 2, 5, 10, 20, 50)
 
 
 def draw(found: Sequence[Line], folder: Path) -> list[Path]:
@@ -60,21 +61,26 @@ def _curves(found: Sequence[Line]) -> Iterator[tuple[str, Any]]:
             figure = Figure(figsize=(plots.HALF_COLUMN, 2.6), layout="constrained")
             axes = figure.subplots()
             rows = [row for row in ROWS if any(line["row"] == row for line in own)]
+            errors = experiment != "heterogeneous"  # from one percent to most: on a logarithmic scale
             for number, row in enumerate(rows):
-                _curve(axes, number, ROWS[row].title, [line for line in own if line["row"] == row])
+                _curve(axes, number, ROWS[row].title, [line for line in own if line["row"] == row], errors=errors)
             axes.set_xlabel(AXES[experiment])
-            if experiment != "heterogeneous":
+            if errors:
                 axes.set_xticks(sorted({line["place"] for line in own}))
-            axes.set_ylabel("test accuracy, %")
+                axes.set_yscale("log")
+                axes.set_yticks(ERRORS, [f"{error:g}" for error in ERRORS])
+                axes.minorticks_off()
+            axes.set_ylabel(f"test {'error' if errors else 'accuracy'}, %")
             axes.set_title(family)
             figure.legend(loc="outside lower center", ncols=2, fontsize=6)
         yield slug(experiment, family, profile), figure
 
 
-def _curve(axes: Any, number: int, title: str, own: Sequence[Line]) -> None:
-    """Means over groups, with bars of one standard deviation."""
+def _curve(axes: Any, number: int, title: str, own: Sequence[Line], *, errors: bool) -> None:
+    """Means of accuracies or errors over groups, with bars of one standard deviation."""
     places = sorted({line["place"] for line in own})
     groups = [[line["metrics"]["accuracy"] for line in own if line["place"] == place] for place in places]
+    groups = [[100 - value for value in values] for values in groups] if errors else groups
     means = [statistics.mean(values) for values in groups]
     bars = [statistics.stdev(values) if len(values) > 1 else 0.0 for values in groups]
     turn, number = divmod(number, len(plots.COLOURS))  # colours come again with broken lines
