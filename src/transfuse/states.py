@@ -136,17 +136,18 @@ def carried_away(
     """The fused state in the types of the first model, every model in the common order, in its own types, and F.
 
     The working states are emptied: a tensor is let go as soon as it is carried, which happens once for all of these. At
-    no time are there two more copies of all models.
+    no time are there two more copies of all models, nor of one tensor of all of them.
     """
     fused: dict[str, Tensor] = {}
     objective = 0.0
     kept: tuple[dict[str, Tensor], ...] = tuple({} for _ in own if aligned)
     for name in list(own[0]):
-        parts = [problem.carried(model, name, couplings[model]) for model in range(len(kept))]
         if averages(own[0][name]):
+            parts = [_in_place(problem, own[model], name, model, couplings[model]) for model in range(len(kept))]
             mean, term = problem.averaged(name, couplings, parts)
             objective += term
         else:
+            parts = [problem.carried(model, name, couplings[model]) for model in range(len(kept))]
             mean = problem.carried(0, name, couplings[0])
         fused[name] = as_type(mean, states[0][name])
         for part, new, given in zip(parts, kept, states, strict=False):
@@ -154,3 +155,13 @@ def carried_away(
         for state in own:
             del state[name]
     return fused, kept, objective
+
+
+def _in_place(
+    problem: Problem, state: dict[str, Tensor], name: str, model: int, couplings: Mapping[str, Coupling]
+) -> Tensor:
+    """A carried tensor. It takes the place of the model's where units are permuted: that is not needed any more."""
+    part = problem.carried(model, name, couplings)
+    if all(couplings[pair.target.space].hard for pair in problem.blocks.get(name, ())):
+        state[name] = part
+    return part
