@@ -36,15 +36,28 @@ def ascend(
         matrix: A vertex as a matrix.
         steps: Most steps inside, before the last one that ends at a vertex.
     """
+    before, best, value, inside = _climb(start, at, vertex, matrix, steps)
+    last = vertex(inside)
+    last_value, _ = at(last)
+    return (last, before, last_value) if last_value > value else (best, before, value)
+
+
+def _climb(
+    start: Vertex,
+    at: Callable[[Vertex], tuple[float, Tensor]],
+    vertex: Callable[[Tensor], Vertex],
+    matrix: Callable[[Vertex], Tensor],
+    steps: int,
+) -> tuple[float, Vertex, float, Tensor]:
+    """The value at the start, the best vertex on the way and its value, and the place where the climb ends."""
     start_value, slopes = at(start)
     best, best_value, here, here_value = start, start_value, matrix(start).clone(), start_value
-    direction = torch.empty_like(here)
     for _ in range(steps):
         towards = vertex(slopes)
         there_value, there_slopes = at(towards)
         if there_value > best_value:
             best, best_value = towards, there_value
-        torch.sub(matrix(towards), here, out=direction)
+        direction = matrix(towards) - here
         slope = float(torch.dot(slopes.flatten(), direction.flatten()))
         if slope <= 1e-12 * max(1.0, abs(here_value)):
             break
@@ -53,7 +66,5 @@ def ascend(
         here.add_(direction, alpha=length)
         here_value += length * slope + length**2 * curvature
         slopes.lerp_(there_slopes, length)
-        del there_slopes  # before there are new ones
-    last = vertex(here)
-    last_value, _ = at(last)
-    return (last, start_value, last_value) if last_value > best_value else (best, start_value, best_value)
+        del there_slopes, direction  # before there are new ones
+    return start_value, best, best_value, here
