@@ -196,6 +196,8 @@ def connected(left: Ids, right: Ids) -> tuple[Ids, Ids]:
     from scipy.sparse.csgraph import connected_components
 
     different = left != right
+    if not different.any():
+        return left[:0], left[:0]
     nodes, index = np.unique(np.concatenate([left[different], right[different]]), return_inverse=True)
     edges = index.reshape(2, -1)
     graph = coo_array((np.ones(edges.shape[1], dtype=bool), edges), shape=(len(nodes), len(nodes)))
