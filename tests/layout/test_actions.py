@@ -25,14 +25,15 @@ def actions(draw: st.DrawFn, layout: Layout) -> dict[str, Action]:
         allowed = [f for f in FACTORS if (space.signs or f > 0) and (space.scales or abs(f) == 1)]
         factor = st.lists(st.sampled_from(allowed), min_size=space.units, max_size=space.units).map(np.array)
         if draw(st.booleans()):
-            order = np.array(draw(st.permutations(range(space.units))))
-            drawn[space.name] = Action(order, draw(st.none() | factor))
+            order = st.permutations(range(space.units)).map(np.array)
+            drawn[space.name] = Action(draw(st.none() | order), draw(st.none() | factor))
     return drawn
 
 
 def inverse(action: Action) -> Action:
-    order = np.argsort(action.order)
-    return Action(order, None if action.factor is None else 1 / action.factor[order])
+    order = slice(None) if action.order is None else np.argsort(action.order)
+    factor = None if action.factor is None else 1 / action.factor[order]
+    return Action(None if action.order is None else order, factor)
 
 
 def slowly(state: dict[str, Tensor], layout: Layout, actions: dict[str, Action]) -> dict[str, Tensor]:
@@ -49,8 +50,8 @@ def slowly(state: dict[str, Tensor], layout: Layout, actions: dict[str, Action])
                     continue
                 action = actions[space]
                 slot = sum(entry is not None and entry[:2] == (space, unit) for entry in path[:position])
-                old = [p for p, entry in enumerate(path) if entry and entry[:2] == (space, action.order[unit])]
-                source[number] = old[slot]
+                old = unit if action.order is None else action.order[unit]
+                source[number] = [p for p, entry in enumerate(path) if entry and entry[:2] == (space, old)][slot]
                 if action.factor is not None and not even:
                     factor *= action.factor[unit] ** (1 if axis.side == "produces" else -1)
             moved[name][index] = state[name][tuple(source)] * factor
@@ -86,8 +87,10 @@ def test_the_given_state_is_not_modified_and_what_nothing_moves_is_passed_on(lay
     moved = permute(state, layout, drawn)
     identical(state, before)
     for name, axes in layout.tensors.items():
-        touched = any(space in drawn for axis in axes for space in axis.spaces)
-        assert (moved[name] is state[name]) is not touched
+        entries = [entry for axis in axes for entry in walk(axis, layout.units) if entry and entry[0] in drawn]
+        reordered = any(drawn[space].order is not None for space, _, _ in entries)
+        scaled = any(drawn[space].factor is not None and not even for space, _, even in entries)
+        assert (moved[name] is state[name]) is not (reordered or scaled)
 
 
 @settings(max_examples=50)

@@ -26,12 +26,12 @@ class Action:
     """What happens to the units of one space.
 
     Args:
-        order: Integers [units], a permutation: the new unit `u` is the old unit `order[u]`.
+        order: Integers [units], a permutation: the new unit `u` is the old unit `order[u]`; None: units stay in place.
         factor: Numbers [units]: what the new unit `u` is multiplied by (where it is consumed, divided by); negative
             ones need a space with signs, others than 1 and -1 a space with scales.
     """
 
-    order: NDArray[np.int64]
+    order: NDArray[np.int64] | None = None
     factor: NDArray[np.float64] | None = None
 
 
@@ -86,7 +86,7 @@ def balanced(state: Mapping[str, Tensor], layout: Layout, *, rounds: int = 20) -
     keep their scale. Copies of a network that differ in scales alone become equal.
     """
     factors = _balancing_factors(state, layout, rounds)
-    return permute(state, layout, {name: Action(np.arange(len(each)), each) for name, each in factors.items()})
+    return permute(state, layout, {name: Action(factor=each) for name, each in factors.items()})
 
 
 def in_scale_of(
@@ -94,7 +94,7 @@ def in_scale_of(
 ) -> dict[str, Tensor]:
     """A state of canonical scale in the scale that another one of the same widths has: what `balanced` did, undone."""
     factors = _balancing_factors(reference, layout, rounds)
-    return permute(state, layout, {name: Action(np.arange(len(each)), 1 / each) for name, each in factors.items()})
+    return permute(state, layout, {name: Action(factor=1 / each) for name, each in factors.items()})
 
 
 def _balancing_factors(state: Mapping[str, Tensor], layout: Layout, rounds: int) -> dict[str, NDArray[np.float64]]:
@@ -163,7 +163,7 @@ def _shuffled(width: int, rng: np.random.Generator) -> NDArray[np.int64]:
 
 
 def _check_action(space: Space, action: Action, width: int) -> None:
-    order = np.asarray(action.order)
+    order = np.arange(width) if action.order is None else np.asarray(action.order)
     if not np.issubdtype(order.dtype, np.integer) or not np.array_equal(np.sort(order), np.arange(width)):
         raise LayoutError(
             f"action on space {space.name}: order is not a permutation of its {width} units: {action.order!r}"
@@ -181,13 +181,12 @@ def _check_action(space: Space, action: Action, width: int) -> None:
 
 def _move(tensor: Tensor, block: Block, action: Action, *, new: bool) -> Tensor:
     """Gather the block's positions in the new order, then multiply its odd slots; in place in a `new` tensor."""
-    index = np.arange(tensor.shape[block.axis])
-    index[block.positions] = block.positions[np.asarray(action.order)]
-    scales = action.factor is not None and block.odd.any()
-    stays = (scales or new) and np.array_equal(index, np.arange(len(index)))  # a product is a new tensor anyway
-    moved = tensor if stays else tensor.index_select(block.axis, torch.as_tensor(index, device=tensor.device))
-    if action.factor is None or not scales:
-        return moved
+    if action.order is not None:
+        index = np.arange(tensor.shape[block.axis])
+        index[block.positions] = block.positions[np.asarray(action.order)]
+        tensor, new = tensor.index_select(block.axis, torch.as_tensor(index, device=tensor.device)), True
+    if action.factor is None or not block.odd.any():
+        return tensor
     if not (tensor.is_floating_point() or tensor.is_complex()):
         raise LayoutError(
             f"tensor {block.tensor} holds {tensor.dtype}, which cannot be negated or scaled with space {block.space}; "
@@ -199,4 +198,4 @@ def _move(tensor: Tensor, block: Block, action: Action, *, new: bool) -> Tensor:
     shape = [1] * tensor.dim()
     shape[block.axis] = -1
     along = torch.as_tensor(factor, device=tensor.device).view(shape).to(tensor.dtype)
-    return moved * along if stays and not new else moved.mul_(along)
+    return tensor.mul_(along) if new else tensor * along
