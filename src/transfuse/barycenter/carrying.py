@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
@@ -63,6 +64,33 @@ def carried_rows(
         return lambda rows: _through(carriers, taken_slice(tensor, along, rows))
     index, factor = _index(tensor, along, first, model, couplings)
     return lambda rows: _through(carriers, _taken(tensor, along, index[rows], None if factor is None else factor[rows]))
+
+
+@dataclass(frozen=True, eq=False)
+class Sliced:
+    """A tensor that is made slice by slice: `along(axis)` gives slices along an axis, and no more is there of it."""
+
+    shape: Sequence[int]
+    along: Callable[[int], Callable[[slice], Tensor]]
+
+    def each(self, change: Callable[[Tensor, int, slice], Tensor]) -> Sliced:
+        """What it becomes if every slice does: `change(slice, axis, rows)`."""
+
+        def along(axis: int) -> Callable[[slice], Tensor]:
+            make = self.along(axis)
+            return lambda rows: change(make(rows), axis, rows)
+
+        return Sliced(self.shape, along)
+
+
+def slices(tensor: Tensor | Sliced, axis: int) -> Callable[[slice], Tensor]:
+    """The slices of a tensor along an axis; views where it is there."""
+    return tensor.along(axis) if isinstance(tensor, Sliced) else partial(taken_slice, tensor, axis)
+
+
+def whole(tensor: Tensor | Sliced) -> Tensor:
+    """All of a tensor."""
+    return slices(tensor, 0)(slice(None))
 
 
 def taken_slice(tensor: Tensor, axis: int, rows: slice) -> Tensor:

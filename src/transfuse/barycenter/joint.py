@@ -10,16 +10,16 @@ since, and of the sum and the objective only what such a change touches is made 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from .carrying import Couplings
+from .carrying import Couplings, Sliced, pieces, taken_slice, whole
 from .coupling import Coupling
 from .matching import best_match
-from .problem import Problem, State
+from .problem import Problem, State, Target
 from .steps import Step, Watch, unwatched
 
 
@@ -111,8 +111,9 @@ class _Placed:
         self.signs = signs
         self.weights = weights
         self.counted: list[int] = []
-        self.sums = len(start) > 2
         self.total: dict[str, Tensor] = {}
+        for name in problem.terms if len(start) > 2 else ():
+            self.total[name] = problem.states[0][name].new_zeros(problem.shape(name))
         self.parts: dict[str, float] = {}  # of the objective
         self.stale = set(problem.terms)  # tensors whose part, and maybe whose sum, is to be made anew
         self.open = {(model, space) for model in range(len(start)) for space in problem.widths}  # to be coupled
@@ -120,27 +121,30 @@ class _Placed:
     def place(self, model: int) -> None:
         """Count a model into the sum, which the others are matched to."""
         self.counted.append(model)
-        self._add(model, self.problem.terms)
+        for name in self.total:
+            self._add(name, [(self.weights[model], self._carried(model, name))])
         others = set(range(len(self.couplings))) - {model}
         self.open |= {(other, space) for other in others for space in self.problem.widths}
 
     def objective(self) -> float:
         """F. The sum is made anew where it was updated: small errors of updates do not add up over sweeps."""
         for name in self.stale:
-            self.total.pop(name, None)
             self.parts[name] = self.problem.term(name, self.couplings)
-        for model in self.counted:
-            self._add(model, self.stale)
+            if name in self.total:
+                self.total[name].zero_()
+                self._add(name, [(self.weights[model], self._carried(model, name)) for model in self.counted])
         self.stale = set()
         return sum(self.parts[name] for name in self.problem.terms)
 
-    def _add(self, model: int, names: Iterable[str]) -> None:
-        for name in names if self.sums else ():
-            own = self.problem.carried(model, name, self.couplings[model])
-            if name in self.total:
-                self.total[name].add_(own, alpha=self.weights[model])
-            else:
-                self.total[name] = self.weights[model] * own
+    def _carried(self, model: int, name: str) -> Sliced:
+        return self.problem.sliced(model, name, self.couplings[model])
+
+    def _add(self, name: str, shares: Sequence[tuple[float, Sliced]]) -> None:
+        """Add tensors with their weights to a sum, all of them a few rows at a time."""
+        own = [(weight, part.along(0)) for weight, part in shares]
+        for piece in pieces(self.total[name].shape):
+            for weight, make in own:
+                self.total[name][piece].add_(make(piece), alpha=weight)
 
     def mixes(self, model: int) -> bool:
         """Whether a coupling of a model is more than a permutation."""
@@ -179,9 +183,9 @@ class _Placed:
         if not set(self.counted) - {model}:
             return None
         touched = problem.terms_of(space)
-        rest: State = _Made(touched, lambda name: self._rest(name, model))
+        rest: Target = {name: self._rest(name, model) for name in touched}
         if problem.is_quadratic(space):
-            rest = dict(rest)  # needed again and again
+            rest = {name: whole(each) for name, each in rest.items()}  # needed again and again
         found = best_match(problem, space, model, rest, couplings=present, signs=self.signs)
         before = 2 * found.before + self.weights[model] * problem.square(model, touched)
         gained = 2 * (found.after - found.before) > 1e-7 * abs(before)
@@ -192,7 +196,7 @@ class _Placed:
         problem, present = self.problem, self.couplings[model]
         touched = problem.terms_of(space)
         own = {name: problem.carried(model, name, present) for name in touched}
-        rest = {name: self._rest(name, model) for name in touched}
+        rest = {name: whole(self._rest(name, model)) for name in touched}
         targets: list[State] = [rest] if set(self.counted) - {model} else []
         targets.append({name: rest[name] + self.weights[model] * own[name] for name in touched})
         before = self._value(model, rest, own)
@@ -205,27 +209,27 @@ class _Placed:
                 return found
         return None
 
-    def _rest(self, name: str, model: int) -> Tensor:
+    def _rest(self, name: str, model: int) -> Tensor | Sliced:
         """The sum of the other models that are placed."""
-        if not self.sums and (others := [other for other in self.counted if other != model]):
-            return self.weights[others[0]] * self.problem.carried(others[0], name, self.couplings[others[0]])
-        if name in self.total and model not in self.counted:
-            return self.total[name]
-        own = self.problem.carried(model, name, self.couplings[model])
-        if name not in self.total:
-            return own.new_zeros(own.shape)
-        return torch.sub(self.total[name], own, alpha=self.weights[model])
+        others = [other for other in self.counted if other != model]
+        if not others:
+            return self.problem.states[model][name].new_zeros(self.problem.shape(name))
+        if not self.total:
+            return self._carried(others[0], name).each(lambda part, axis, rows: self.weights[others[0]] * part)
+        total, weight = self.total[name], self.weights[model]
+        if model not in self.counted:
+            return total
+        own = self._carried(model, name)
+        return own.each(lambda part, axis, rows: torch.sub(taken_slice(total, axis, rows), part, alpha=weight))
 
     def _replace(self, model: int, space: str, found: Coupling) -> None:
         """Take a coupling, and update the sum."""
-        present = self.couplings[model]
-        self.couplings[model] = {**present, space: found}
-        names = self.problem.terms_of(space)
+        names, weight = self.problem.terms_of(space), self.weights[model]
+        before = {name: self._carried(model, name) for name in names}
+        self.couplings[model] = {**self.couplings[model], space: found}
         self.stale.update(names)
-        for name in names if self.sums and model in self.counted else ():
-            for couplings, sign in ((present, -1.0), (self.couplings[model], 1.0)):
-                own = self.problem.carried(model, name, couplings)
-                self.total[name].add_(own, alpha=sign * self.weights[model])
+        for name in names if self.total and model in self.counted else ():
+            self._add(name, [(-weight, before[name]), (weight, self._carried(model, name))])
 
     def _value(self, model: int, rest: State, own: State) -> float:
         omega = self.problem.importance
@@ -234,22 +238,3 @@ class _Placed:
             omega.get(name, 1.0) * float(((2 * rest[name] + weight * own[name]) * own[name]).sum(dtype=torch.float64))
             for name in own
         )
-
-
-class _Made(Mapping[str, Tensor]):
-    """A state whose tensors are made when they are asked for, so that only one is there at a time."""
-
-    def __init__(self, names: Sequence[str], make: Callable[[str], Tensor]) -> None:
-        self.names, self.make = names, make
-
-    def __getitem__(self, name: str) -> Tensor:
-        return self.make(name)
-
-    def __contains__(self, name: object) -> bool:
-        return name in self.names
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.names)
-
-    def __len__(self) -> int:
-        return len(self.names)

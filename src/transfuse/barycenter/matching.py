@@ -12,7 +12,7 @@ from torch import Tensor
 from ..transport import ascend, entropic
 from .carrying import Couplings
 from .coupling import Coupling
-from .problem import Problem, State
+from .problem import Problem, State, Target
 
 Distance = Literal["squared", "plain"]
 
@@ -67,7 +67,7 @@ class Match:
     after: float = float("nan")
 
 
-def best_match(problem: Problem, space: str, model: int, target: State, *, couplings: Couplings, signs: bool) -> Match:
+def best_match(problem: Problem, space: str, model: int, target: Target, *, couplings: Couplings, signs: bool) -> Match:
     """The exact coupling where the agreement is linear; the end of a monotone ascent where it is quadratic."""
     allowed = signs and problem.layout[space].signs
     touched = [name for name in problem.terms_of(space) if name in target]

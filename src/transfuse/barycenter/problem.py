@@ -17,16 +17,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cached_property
 
 import torch
 from torch import Tensor
 
 from ..layout import Block, Layout
-from .carrying import Axes, Couplings, Pair, carried, carried_rows, pieces, taken_slice, units_of
+from .carrying import Axes, Couplings, Pair, Sliced, carried, carried_rows, pieces, slices, units_of, whole
 from .coupling import Coupling
 
 State = Mapping[str, Tensor]
+Target = Mapping[str, Tensor | Sliced]
 
 _THICK = 2048  # values of each unit: products of thinner pieces are slower
 
@@ -120,6 +121,11 @@ class Problem:
             axes = {axis: pairs for axis, pairs in axes.items() if axis != but.target.axis}
         return carried(self.states[model][tensor], axes, model, couplings)
 
+    def sliced(self, model: int, tensor: str, couplings: Couplings) -> Sliced:
+        """The same, carried along all axes, slice by slice."""
+        own, axes = self.states[model][tensor], self._axes.get(tensor, {})
+        return Sliced(self.shape(tensor), lambda axis: carried_rows(own, axes, model, couplings, along=axis))
+
     def mean(self, tensor: str, couplings: Sequence[Couplings]) -> Tensor:
         """The weighted mean of a tensor over the carried models: the minimiser of F (the paper's update formula)."""
         return self.averaged(tensor, couplings)[0]
@@ -159,11 +165,8 @@ class Problem:
 
         `parts` are every model's, where they are carried already; the mean is written `into` a tensor.
         """
-        axes = self._axes[tensor]
         rows = {
-            model: partial(taken_slice, parts[model], 0)
-            if parts
-            else carried_rows(self.states[model][tensor], axes, model, couplings[model])
+            model: slices(parts[model] if parts else self.sliced(model, tensor, couplings[model]), 0)
             for model in self._counted
         }
         mixing = [
@@ -199,7 +202,7 @@ class Problem:
         return _squared(values)
 
     def scores(
-        self, space: str, model: int, target: State, couplings: Couplings, *, tensors: Collection[str] | None = None
+        self, space: str, model: int, target: Target, couplings: Couplings, *, tensors: Collection[str] | None = None
     ) -> Tensor:
         """How well each unit of a model agrees with each unit of a target, [1 or 2, target units, model units].
 
@@ -228,10 +231,10 @@ class Problem:
             scale = shape[1] / shape[0] if pair.target.side == "consumes" else 1.0
             weight = self.importance.get(name, 1.0) * scale
             along, make = self._across(pair, model, couplings)
-            goal = target[name]
-            for piece in pieces(goal.shape, along=along, least=_THICK * goal.shape[pair.target.axis]):
-                ours = taken_slice(goal, along, piece)
-                _add_products(total, (ours, pair.target), (make(piece), pair.models[model]), weight)
+            goal = slices(target[name], along)
+            width = target[name].shape[pair.target.axis]
+            for piece in pieces(target[name].shape, along=along, least=_THICK * width):
+                _add_products(total, (goal(piece), pair.target), (make(piece), pair.models[model]), weight)
         return total
 
     def splits(self, space: str) -> bool:
@@ -250,10 +253,10 @@ class Problem:
         along = 0 if axis else 1
         return along, carried_rows(own, axes, model, couplings, along=along)
 
-    def agreement(self, model: int, target: State, couplings: Couplings, tensors: Collection[str]) -> float:
+    def agreement(self, model: int, target: Target, couplings: Couplings, tensors: Collection[str]) -> float:
         """`sum_t omega_t <target_t, T(W_t)>` over some tensors."""
         return sum(
-            self.importance.get(name, 1.0) * _inner(target[name], self.carried(model, name, couplings))
+            self.importance.get(name, 1.0) * _inner(whole(target[name]), self.carried(model, name, couplings))
             for name in tensors
         )
 
