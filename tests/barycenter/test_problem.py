@@ -5,7 +5,8 @@ import functools
 import pytest
 import torch
 
-from transfuse.barycenter import Coupling
+from transfuse.barycenter import Coupling, carrying
+from transfuse.barycenter import problem as problems
 from zoo_problems import problem_of, random_couplings, states_of
 
 NAMES = ("mlp_tanh", "lenet", "resnet_identity", "lstm", "gru", "multihead_attention", "tied_autoencoder")
@@ -66,6 +67,22 @@ def test_scores_equal_a_loop_over_pairs_of_units(name):
         torch.testing.assert_close(scores, torch.stack([slow[True], slow[False]]))
     else:
         torch.testing.assert_close(scores, (slow[True] + slow[False])[None])
+
+
+@by_name
+@pytest.mark.parametrize("long", [0, 1000], ids=["some units at a time", "some values at a time"])
+def test_scores_are_the_same_however_they_are_cut(name, long, monkeypatch):
+    p = problem(name)
+    couplings, others = random_couplings(p, 3, soft=False), random_couplings(p, 4, soft=False)
+    made = {tensor: p.sliced(0, tensor, others) for tensor in p.terms}
+    target = {tensor: p.carried(0, tensor, others) for tensor in p.terms}
+    whole = {space: p.scores(space, 2, target, couplings) for space in p.widths}
+    monkeypatch.setattr(carrying, "_PIECE", 7)
+    monkeypatch.setattr(problems, "_THICK", 1)
+    monkeypatch.setattr(problems, "_LONG", long)
+    for space, expected in whole.items():
+        torch.testing.assert_close(p.scores(space, 2, target, couplings), expected)
+        torch.testing.assert_close(p.scores(space, 2, made, couplings), expected)
 
 
 def test_scores_of_odd_and_even_slots_are_apart_where_units_may_be_negated():

@@ -99,10 +99,11 @@ def taken_slice(tensor: Tensor, axis: int, rows: slice) -> Tensor:
 
 
 def pieces(shape: Sequence[int], *, along: int = 0, least: int = 1) -> Iterator[slice]:
-    """Slices along an axis, small enough for the cache but not thinner than `least` numbers across; a vector is one."""
-    length, whole = shape[along], math.prod(shape)
-    count = math.ceil(whole / max(_PIECE, least)) if len(shape) > 1 else 1
-    size = max(1, math.ceil(length / max(1, count)))  # all alike: a thin rest would be slow
+    """Slices along an axis, small enough for the cache but of at least so many numbers; a vector is one."""
+    length, count = shape[along], math.ceil(math.prod(shape) / max(_PIECE, least))
+    if count <= 1 or len(shape) == 1:
+        return iter([slice(None)])
+    size = math.ceil(length / count)  # all alike: a thin rest would be slow
     return (slice(start, start + size) for start in range(0, length, size))
 
 

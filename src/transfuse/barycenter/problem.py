@@ -15,7 +15,8 @@ In: states, a layout. Out: carried states, scores for couplings, the objective. 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+import math
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -30,6 +31,8 @@ State = Mapping[str, Tensor]
 Target = Mapping[str, Tensor | Sliced]
 
 _THICK = 2048  # values of each unit: products of thinner pieces are slower
+_LONG = 4  # times as many values as units: then products are made of some units at a time
+_PARTS = 4  # so many times
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,9 +119,7 @@ class Problem:
 
     def carried(self, model: int, tensor: str, couplings: Couplings, *, but: Pair | None = None) -> Tensor:
         """A tensor of a model, carried along all its axes (but one). Where nothing moves it is the model's own."""
-        axes = self._axes.get(tensor, {})
-        if but is not None:
-            axes = {axis: pairs for axis, pairs in axes.items() if axis != but.target.axis}
+        axes = self._axes.get(tensor, {}) if but is None else self._axes_but(but)
         return carried(self.states[model][tensor], axes, model, couplings)
 
     def sliced(self, model: int, tensor: str, couplings: Couplings) -> Sliced:
@@ -230,28 +231,48 @@ class Problem:
                 continue
             scale = shape[1] / shape[0] if pair.target.side == "consumes" else 1.0
             weight = self.importance.get(name, 1.0) * scale
-            along, make = self._across(pair, model, couplings)
-            goal = slices(target[name], along)
-            width = target[name].shape[pair.target.axis]
-            for piece in pieces(target[name].shape, along=along, least=_THICK * width):
-                _add_products(total, (goal(piece), pair.target), (make(piece), pair.models[model]), weight)
+            goal = target[name]
+            if isinstance(goal, Tensor) and _long_units(pair.target, goal.shape):
+                self._add_by_units(total, pair, model, goal, couplings, weight)
+            else:
+                self._add_by_values(total, pair, model, goal, couplings, weight)
         return total
 
     def splits(self, space: str) -> bool:
         """Whether units may be negated, and some of their slots stay as they are then."""
         return self.layout[space].signs and not all(pair.target.odd.all() for pair in self.blocks_of[space])
 
-    def _across(self, pair: Pair, model: int, couplings: Couplings) -> tuple[int, Callable[[slice], Tensor]]:
-        """Another axis than that of a block, and slices along it of the model's tensor, carried but there.
-
-        A vector has no other one: its only slice is all of it.
-        """
+    def _add_by_values(
+        self, total: Tensor, pair: Pair, model: int, target: Tensor | Sliced, couplings: Couplings, weight: float
+    ) -> None:
+        """Products of all units of a block are added to scores, some values of all units at a time."""
         axis, own = pair.target.axis, self.states[model][pair.target.tensor]
-        if own.dim() == 1:
-            return axis, lambda _: own
-        axes = {other: pairs for other, pairs in self._axes[pair.target.tensor].items() if other != axis}
-        along = 0 if axis else 1
-        return along, carried_rows(own, axes, model, couplings, along=along)
+        along = 1 if own.dim() > 1 and axis == 0 else 0
+        ours = slices(target, along)
+        theirs = carried_rows(own, self._axes_but(pair), model, couplings, along=along)
+        odd = pair.target.odd
+        for piece in pieces(target.shape, along=along, least=_THICK * target.shape[axis]):
+            both = (ours(piece), pair.target), (theirs(piece), pair.models[model])
+            for part, slots in zip(total, (None,) if len(total) == 1 else (odd, ~odd), strict=True):
+                if slots is None or slots.any():
+                    left, right = (units_of(*each, slots) for each in both)
+                    part.addmm_(left, right.T, alpha=weight)
+
+    def _add_by_units(
+        self, total: Tensor, pair: Pair, model: int, target: Tensor, couplings: Couplings, weight: float
+    ) -> None:
+        """The same, some of the model's units at a time: fewer additions, and columns are gathered within the cache."""
+        own = self.states[model][pair.target.tensor]
+        part = total[0 if len(total) == 1 or pair.target.odd[0] else 1]
+        theirs = carried_rows(own, self._axes_but(pair), model, couplings)
+        for units in pieces(own.shape, least=own.numel() // _PARTS):
+            some = theirs(units)
+            part[:, units].addmm_(target.reshape(len(target), -1), some.reshape(len(some), -1).T, alpha=weight)
+
+    def _axes_but(self, pair: Pair) -> Axes:
+        """The axes of a tensor on which something stands, but that of a block."""
+        axes = self._axes[pair.target.tensor]
+        return {axis: pairs for axis, pairs in axes.items() if axis != pair.target.axis}
 
     def agreement(self, model: int, target: Target, couplings: Couplings, tensors: Collection[str]) -> float:
         """`sum_t omega_t <target_t, T(W_t)>` over some tensors."""
@@ -318,12 +339,10 @@ def _spread(parts: Sequence[tuple[float, Tensor]], into: Tensor | None = None) -
     return total
 
 
-def _add_products(total: Tensor, ours: tuple[Tensor, Block], theirs: tuple[Tensor, Block], weight: float) -> None:
-    """Products of all units of two pieces are added to scores [1 or 2, units, units]."""
-    odd = ours[1].odd
-    for part, slots in zip(total, (None,) if len(total) == 1 else (odd, ~odd), strict=True):
-        if slots is None or slots.any():
-            part.addmm_(units_of(*ours, slots), units_of(*theirs, slots).T, alpha=weight)
+def _long_units(block: Block, shape: Sequence[int]) -> bool:
+    """Whether rows of a tensor are the units of a block, with many more values in each than there are units."""
+    rows = block.axis == 0 and block.positions.shape[1] == 1 and block.whole(shape[0])
+    return rows and math.prod(shape[1:]) >= _LONG * shape[0]
 
 
 def _inner(one: Tensor, other: Tensor) -> float:
