@@ -132,7 +132,8 @@ def _cast(tensor: Tensor, dtype: torch.dtype | None) -> Tensor:
 def _disturbed(state: Mapping[str, Tensor], rng: np.random.Generator, amount: float) -> dict[str, Tensor]:
     """A state without equal numbers, changed by about that amount; what was positive stays positive.
 
-    Every axis has its own random factors and shifts: cheap for large tensors, and no two positions stay alike.
+    Every axis (those of a kernel are one) has its own random factors and shifts: cheap for large tensors, and no two
+    positions stay alike.
     """
     return {name: _shaken(tensor, rng, amount) if _is_number(tensor) else tensor for name, tensor in state.items()}
 
@@ -140,13 +141,14 @@ def _disturbed(state: Mapping[str, Tensor], rng: np.random.Generator, amount: fl
 def _shaken(tensor: Tensor, rng: np.random.Generator, amount: float) -> Tensor:
     spread = float(tensor.std()) if tensor.numel() > 1 else float(tensor.abs().mean())
     positive = tensor.is_floating_point() and bool((tensor >= 0).all())
-    result = tensor.clone()
-    for axis, length in enumerate(tensor.shape):
-        view = [-1 if axis == other else 1 for other in range(tensor.dim())]
-        factor, shift = (torch.from_numpy(rng.standard_normal(length)).to(tensor).view(view) for _ in range(2))
+    result = own = tensor.flatten(2) if tensor.dim() > 2 else tensor
+    for axis, length in enumerate(own.shape):
+        view = [-1 if axis == other else 1 for other in range(own.dim())]
+        factor, shift = (torch.from_numpy(rng.standard_normal(length)).to(own).view(view) for _ in range(2))
         shift = shift * amount / 2 * (spread or 1.0)
-        torch.addcmul(shift.abs() if positive else shift, result, torch.exp(amount * factor), out=result)
-    return result
+        shift = shift.abs() if positive else shift
+        result = torch.addcmul(shift, result, torch.exp(amount * factor), out=None if result is own else result)
+    return result.view(tensor.shape)
 
 
 def _change(bench: _Bench, layout: Layout, actions: Mapping[str, Action]) -> float:
