@@ -12,7 +12,7 @@ and the equations of samples that count alike, whose solution they start from, l
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 import torch
@@ -54,8 +54,13 @@ class Equations:
 
     def solve(self, start: Tensor, ridge: float, *, constant: bool) -> Tensor:
         """The matrix that fits best, with a ridge towards `start`; a constant is free."""
-        correction: Tensor = torch.cholesky_solve(self.cross - self.gram @ start.T, self._factor(ridge, constant))
-        return start + correction.T
+        return next(self.solutions(start, (ridge,), constant=constant))
+
+    def solutions(self, start: Tensor, ridges: Iterable[float], *, constant: bool) -> Iterator[Tensor]:
+        """The same for each of several ridges."""
+        missing = self.cross - self.gram @ start.T
+        for ridge in ridges:
+            yield start + torch.cholesky_solve(missing, self._factor(ridge, constant)).T
 
     def solve_weighted(
         self, start: Tensor, found: Tensor, ridge: float, weighted: Callable[[], Iterable[Weighted]], *, mean: float,

@@ -40,10 +40,10 @@ def _refit_site(task: Task, samples: Samples, *, bent: bool) -> None:
     if site is None or not fit or not judge:
         return
     start = matrices(site, task.state)
-    ridge = _best_ridge(start, fit, judge, constant=has_constant(site))
-    if ridge is None:
+    best = _best_ridge(start, fit, judge, constant=has_constant(site))
+    if best is None:
         return
-    new: Matrices = [eqs.solve(v, ridge, constant=has_constant(site)) for v, eqs in zip(start, fit, strict=True)]
+    ridge, new = best
     if bent:
         new = by_slopes(Fitted(start, new, fit, ridge, has_constant(site)), samples)
     mean, variance = _moments(new, fit) if site.norm else (None, None)
@@ -68,19 +68,18 @@ def _equations(samples: Iterator[Sample]) -> tuple[Seen | None, list[Equations],
 
 def _best_ridge(
     start: Matrices, fit: Sequence[Equations], judge: Sequence[Equations], *, constant: bool
-) -> float | None:
-    """The ridge with the smallest residual where it is judged; nothing if the matrices are as good as they are."""
+) -> tuple[float, Matrices] | None:
+    """The ridge with the smallest residual where it is judged, and what it gives; nothing if that is no better."""
 
     def residual(found: Matrices) -> float:
         return sum(eqs.residual(matrix) for matrix, eqs in zip(found, judge, strict=True))
 
-    tried = {
-        ridge: residual([eqs.solve(v, ridge, constant=constant) for v, eqs in zip(start, fit, strict=True)])
-        for ridge in RIDGES
-    }
-    best = min(tried, key=lambda ridge: tried[ridge])
-    size = sum(float(eqs.energy.sum()) for eqs in judge)
-    return best if tried[best] < residual(start) - 1e-9 * size else None
+    best, least = None, residual(start) - 1e-9 * sum(float(eqs.energy.sum()) for eqs in judge)
+    solutions = [eqs.solutions(v, RIDGES, constant=constant) for v, eqs in zip(start, fit, strict=True)]
+    for ridge, *found in zip(RIDGES, *solutions, strict=True):
+        if (value := residual(found)) < least:
+            best, least = (ridge, found), value
+    return best
 
 
 def _moments(new: Matrices, equations: Sequence[Equations]) -> tuple[Tensor, Tensor]:
