@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from benchmarks.clock import most_in_tensors
 from torch import nn
 
 import transfuse
@@ -183,3 +184,30 @@ def test_the_order_of_models_is_their_own():
     order = own_order(states, [0.25] * 4)
     turned = own_order(states[::-1], [0.25] * 4)
     assert [states[i] for i in order] == [states[::-1][i] for i in turned]
+
+
+# --- Memory -------------------------------------------------------------------------------------------------------
+
+
+def convolutional():
+    layers = [nn.Conv2d(3, 64, 3), nn.ReLU(), nn.Conv2d(64, 96, 3), nn.ReLU(), nn.Conv2d(96, 96, 3), nn.ReLU()]
+    return nn.Sequential(*layers, nn.Flatten(), nn.Linear(384, 10))
+
+
+def dense():
+    return nn.Sequential(nn.Linear(64, 256), nn.ReLU(), nn.Linear(256, 256), nn.Tanh(), nn.Linear(256, 10))
+
+
+@pytest.mark.parametrize("count", [2, 5])
+@pytest.mark.parametrize("method", ["wb", "rebasin", "auto"])
+@pytest.mark.parametrize("build", [convolutional, dense])
+def test_a_fusion_holds_little_more_than_models_and_results(build, method, count):
+    example = torch.randn(1, 64) if build is dense else torch.randn(1, 3, 8, 8)
+    layout = transfuse.trace(build(), example, proof=False)
+    states = [build().state_dict() for _ in range(count)]
+    sizes = [tensor.numel() * tensor.element_size() for tensor in states[0].values()]
+    transfuse.fuse_states(states, layout, method=method)  # what is imported and kept is not counted
+    held = most_in_tensors(lambda: transfuse.fuse_states(states, layout, method=method))
+    inputs, output = count * sum(sizes), (count + 1) * sum(sizes)
+    assert inputs + held <= 1.25 * (inputs + output) + 3 * max(sizes)
+    assert held >= output  # it does count

@@ -112,10 +112,14 @@ def test_a_mean_and_its_part_in_the_objective_come_together(name, soft):
         carried = [p.carried(model, tensor, own) for model, own in enumerate(couplings)]
         mean, part = p.averaged(tensor, couplings)
         torch.testing.assert_close(mean, sum(carried) / 3)
-        assert part == (p.term(tensor, couplings) if tensor in p.terms else 0.0)
+        term = p.term(tensor, couplings) if tensor in p.terms else 0.0
         again, same = p.averaged(tensor, couplings, carried)
-        assert torch.equal(mean, again)
-        assert part == same
+        if soft:  # products of matrices round as memory happens to be aligned
+            assert [term, same] == pytest.approx([part, part], rel=1e-12)
+            torch.testing.assert_close(mean, again)
+        else:
+            assert part == term == same
+            assert torch.equal(mean, again)
 
 
 def test_the_mean_of_equal_models_is_exactly_the_model():

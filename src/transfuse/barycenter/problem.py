@@ -16,7 +16,7 @@ In: states, a layout. Out: carried states, scores for couplings, the objective. 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -86,6 +86,11 @@ class Problem:
         return [model for model, weight in enumerate(self.weights) if weight]
 
     @cached_property
+    def _shares(self) -> list[float]:
+        """Their weights."""
+        return [self.weights[model] for model in self._counted]
+
+    @cached_property
     def terms(self) -> list[str]:
         """The tensors that enter the objective: those that move and hold numbers."""
         return [name for name in self.blocks if self.states[0][name].is_floating_point()]
@@ -140,7 +145,7 @@ class Problem:
         """
         if tensor not in self.blocks:
             result = torch.empty_like(self.states[0][tensor])
-            _spread([(self.weights[model], self.states[model][tensor]) for model in self._counted], result)
+            _spread(self._shares, (self.states[model][tensor] for model in self._counted), result)
             return result, 0.0
         result = self.states[0][tensor].new_empty(self.shape(tensor))
         return result, self.term(tensor, couplings, parts, into=result)
@@ -170,17 +175,14 @@ class Problem:
             model: slices(parts[model] if parts else self.sliced(model, tensor, couplings[model]), 0)
             for model in self._counted
         }
-        mixing = [
-            model
-            for model in self._counted
-            if not all(couplings[model][pair.target.space].hard for pair in self.blocks[tensor])
-        ]
-        total = sum(self.weights[model] * self._squared_norm(model, tensor) for model in mixing)
+        total = 0.0
         for piece in pieces(self.shape(tensor)):
-            moved = {model: make(piece) for model, make in rows.items()}
-            own = [(self.weights[model], part) for model, part in moved.items()]
-            total += _spread(own, None if into is None else into[piece])
-            total -= sum(self.weights[model] * _squared(moved[model]) for model in mixing)
+            moved = (make(piece) for make in rows.values())  # one after the other: one is there at a time
+            total += _spread(self._shares, moved, None if into is None else into[piece])
+        for model, make in rows.items():
+            if not all(couplings[model][pair.target.space].hard for pair in self.blocks[tensor]):
+                kept = sum(_squared(make(piece)) for piece in pieces(self.shape(tensor)))
+                total += self.weights[model] * (self._squared_norm(model, tensor) - kept)
         return self.importance.get(tensor, 1.0) * total
 
     def shape(self, tensor: str) -> tuple[int, ...]:
@@ -320,21 +322,21 @@ def _squared(tensor: Tensor) -> float:
     return float(torch.linalg.vector_norm(_rows(tensor), dim=1).double().square().sum())
 
 
-def _spread(parts: Sequence[tuple[float, Tensor]], into: Tensor | None = None) -> float:
+def _spread(weights: Sequence[float], parts: Iterable[Tensor], into: Tensor | None = None) -> float:
     """The weighted squared distances of tensors to their mean, which grows with each of them (West 1979).
 
     The mean is written `into` a tensor if one is given. That of equal tensors is exactly what they are.
     """
-    (seen, mean), *others = parts
-    total = 0.0
-    for left, (weight, part) in zip(range(len(others) - 1, -1, -1), others, strict=True):
+    others = iter(parts)
+    seen, mean, total = weights[0], next(others), 0.0
+    for left, weight, part in zip(range(len(weights) - 2, -1, -1), weights[1:], others, strict=True):
         seen += weight
         room = None if left else into
         apart = torch.sub(part, mean, out=room)
         total += weight * (seen - weight) / seen * _squared(apart)
         if left or into is not None:
             mean = torch.add(mean, apart, alpha=weight / seen, out=room)
-    if into is not None and not others:
+    if into is not None and len(weights) == 1:
         into.copy_(mean)
     return total
 
