@@ -2,8 +2,8 @@
 
     python benchmarks/fuse_time.py [--networks NAME ...] [--models 2 8] [--methods wb auto] [--json FILE]
 
-Random weights, float32, one thread; every row is measured in a process of its own. Times are CPU seconds (the JSON has
-wall time too), the least of some repeats. Columns:
+Random weights, float32, one thread; times and memory of every row are measured in processes of their own. Times are CPU
+seconds (the JSON has wall time too), the least of some repeats. Columns:
 
 - trace: `transfuse.trace`, with its proof; couplings: what the method does; updates: every model carried to the common
   order, and their mean; whole: `fuse_states`, with its checks.
@@ -30,7 +30,7 @@ import multiprocessing
 import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -159,36 +159,58 @@ def timed(
     }  # fmt: skip
 
 
-def measure(name: str, count: int, method: str, repeats: int, sweeps: int | None) -> dict[str, Any]:
-    """One row of the table."""
-    torch.set_num_threads(1)
-    torch.manual_seed(0)
-    warnings.simplefilter("ignore")
-    case = {each.name: each for each in CASES}[name]
-    model, trace = case.build().eval(), Clock()
-    load_libraries(method)
-    with trace:
-        layout = transfuse.trace(model, case.inputs())
-    states = [case.build().state_dict() for _ in range(count)]
-    options = {"restarts": 0, "sweeps": sweeps or SHORT.get(name, 100)} if method == "auto" else {}
-    ready = made_ready(states, layout, incoming=method != "auto")
+@dataclass(frozen=True)
+class Work:
+    """What one row is about: networks, a method with its options, and how long it took to trace them."""
+
+    states: Sequence[State]
+    layout: Layout
+    method: str
+    options: Mapping[str, Any]
+    trace: float
+
+    @staticmethod
+    def of(name: str, count: int, method: str, sweeps: int | None) -> Work:
+        """Random weights, always the same."""
+        torch.set_num_threads(1)
+        torch.manual_seed(0)
+        warnings.simplefilter("ignore")
+        case = {each.name: each for each in CASES}[name]
+        load_libraries(method)
+        model, trace = case.build().eval(), Clock()
+        with trace:
+            layout = transfuse.trace(model, case.inputs())
+        states = [case.build().state_dict() for _ in range(count)]
+        options = {"restarts": 0, "sweeps": sweeps or SHORT.get(name, 100)} if method == "auto" else {}
+        return Work(states, layout, method, options, trace.cpu)
+
+    def timed(self, *, trimmed: bool = False, **more: Any) -> dict[str, Any]:
+        """One fusion."""
+        return timed(self.states, self.layout, self.method, {**self.options, **more}, trimmed=trimmed)
+
+
+def times(work: Work, repeats: int) -> dict[str, Any]:
+    """Clocks of fusions and of the floor."""
+    ready = made_ready(work.states, work.layout, incoming=work.method != "auto")
     tries, unaligned, bare, copied = [], [], [], []
     for _ in range(repeats):  # in turn: a busy moment of the machine spares none of them
-        tries.append(timed(states, layout, method, options))
-        unaligned.append(timed(states, layout, method, {**options, "aligned": False})["whole"])
+        tries.append(work.timed())
+        unaligned.append(work.timed(aligned=False)["whole"])
         bare.append(least(lambda: floor(ready), 1))
-        copied.append(least(lambda: copies(states), 1))
-    memory = timed(states, layout, method, options, trimmed=True)  # last: pages of programs are no memory of a fusion
-    small = memory["inputs"] < SMALL
-    made = most_in_tensors(lambda: timed(states, layout, method, options)) if small else None
+        copied.append(least(lambda: copies(work.states), 1))
     best = min(tries, key=lambda row: row["whole"])
-    floored, state = min(bare) * (count - 1) * best["sweeps"], min(unaligned)
+    floored, state = min(bare) * (len(work.states) - 1) * best["sweeps"], min(unaligned)
     return {
-        "network": name, "models": count, "method": method, "trace": trace.cpu, **best, "peak": memory["peak"],
-        "state": state, "floor": floored, "times": best["whole"] / floored, "state_times": state / floored,
-        "times_with_copies": best["whole"] / (floored + min(copied)),
-        "tensors": None if made is None else memory["inputs"] + made,
+        **best, "trace": work.trace, "state": state, "floor": floored, "times": best["whole"] / floored,
+        "state_times": state / floored, "times_with_copies": best["whole"] / (floored + min(copied)),
     }  # fmt: skip
+
+
+def memory(work: Work) -> dict[str, Any]:
+    """The peak of the first fusion in a process, and of small networks that of tensors."""
+    first = work.timed(trimmed=True)
+    small = first["inputs"] < SMALL
+    return {"peak": first["peak"], "tensors": first["inputs"] + most_in_tensors(work.timed) if small else None}
 
 
 def load_libraries(method: str) -> None:
@@ -198,10 +220,21 @@ def load_libraries(method: str) -> None:
     transfuse.fuse_states([model.state_dict() for model in models], layout, method=method)
 
 
-def alone(name: str, count: int, method: str, repeats: int, sweeps: int | None) -> dict[str, Any]:
-    """The same in a process of its own."""
-    with multiprocessing.get_context("spawn").Pool(1) as pool:
-        return pool.apply(measure, (name, count, method, repeats, sweeps))
+def measure(name: str, count: int, method: str, sweeps: int | None, repeats: int) -> dict[str, Any]:
+    """One row of the table: times and memory, each in a process of its own."""
+    row: dict[str, Any] = {"network": name, "models": count, "method": method}
+    for job, arguments in ((_timed_alone, (repeats,)), (_memory_alone, ())):
+        with multiprocessing.get_context("spawn").Pool(1) as pool:
+            row |= pool.apply(job, (name, count, method, sweeps, *arguments))
+    return row
+
+
+def _timed_alone(name: str, count: int, method: str, sweeps: int | None, repeats: int) -> dict[str, Any]:
+    return times(Work.of(name, count, method, sweeps), repeats)
+
+
+def _memory_alone(name: str, count: int, method: str, sweeps: int | None) -> dict[str, Any]:
+    return memory(Work.of(name, count, method, sweeps))
 
 
 def show(row: Mapping[str, Any]) -> None:
@@ -239,7 +272,7 @@ def main() -> None:
         if case.name in options.networks:
             for count in options.models:
                 for method in methods_of(case, options.methods):
-                    rows.append(alone(case.name, count, method, options.repeats, options.sweeps))
+                    rows.append(measure(case.name, count, method, options.sweeps, options.repeats))
                     show(rows[-1])
                     if options.json:
                         found = {"torch": torch.__version__, "rows": rows}
