@@ -45,10 +45,11 @@ bench: $(VENV)/.runtime
 	$(MEASURE)/plane_time.py --repeats 1 --json $(BENCH)/plane.json
 	$(MEASURE)/command_memory.py --megabytes 100 --width 512 --methods vanilla --json $(BENCH)/command.json
 
-# Everything, half an hour and more. With the package rebasin in an environment of its own: make bench-long REBASIN=.../python
+# Everything, hours. With the package rebasin in an environment of its own: make bench-long REBASIN=.../python
 bench-long: bench $(VENV)/.dev
 	$(MEASURE)/fuse_time.py --methods auto --json $(BENCH)/fuse_auto.json
 	$(MEASURE)/fuse_time.py --models 8 --networks MLPNet VGG11 ResNet18 RNN-256 LSTM-256 --json $(BENCH)/fuse_8.json
+	$(MEASURE)/fuse_time.py --models 8 --networks ResNet50 MLP-4096 "GPT-2 small" --repeats 1 --sweeps 1 --json $(BENCH)/fuse_8_large.json
 	$(MEASURE)/fuse_time.py --networks "GPT-2 small" --repeats 1 --json $(BENCH)/fuse_gpt2.json
 	$(MEASURE)/growth.py --widest 8192 --json $(BENCH)/growth.json --plot docs/figures/performance_growth.svg
 	$(MEASURE)/peers.py --loops --networks MLP-digits MLPNet VGG11 ResNet18 ResNet50 RNN-256 LSTM-256 \

@@ -199,15 +199,17 @@ def dense():
 
 
 @pytest.mark.parametrize("count", [2, 5])
-@pytest.mark.parametrize("method", ["wb", "rebasin", "auto"])
+@pytest.mark.parametrize(
+    ("method", "options"), [("wb", {}), ("rebasin", {"sweeps": 2}), ("auto", {"sweeps": 2, "restarts": 0})]
+)
 @pytest.mark.parametrize("build", [convolutional, dense])
-def test_a_fusion_holds_little_more_than_models_and_results(build, method, count):
+def test_a_fusion_holds_little_more_than_models_and_results(build, method, options, count):
     example = torch.randn(1, 64) if build is dense else torch.randn(1, 3, 8, 8)
     layout = transfuse.trace(build(), example, proof=False)
     states = [build().state_dict() for _ in range(count)]
     sizes = [tensor.numel() * tensor.element_size() for tensor in states[0].values()]
-    transfuse.fuse_states(states, layout, method=method)  # what is imported and kept is not counted
-    held = most_in_tensors(lambda: transfuse.fuse_states(states, layout, method=method))
+    transfuse.fuse_states(states, layout, method=method, **options)  # what is imported and kept is not counted
+    held = most_in_tensors(lambda: transfuse.fuse_states(states, layout, method=method, **options))
     inputs, output = count * sum(sizes), (count + 1) * sum(sizes)
     assert inputs + held <= 1.25 * (inputs + output) + 3 * max(sizes)
     assert held >= output  # it does count

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from transfuse.barycenter import Coupling, Matrices
+from transfuse.barycenter.coupling import packed
 from transfuse.transport import entropic
 
 
@@ -82,3 +83,15 @@ def test_matrices_are_made_when_they_are_asked_for():
     assert torch.equal(matrices["one"], couplings["one"].matrices[0])
     matrices["one"].zero_()  # a new one each time
     assert torch.equal(matrices["one"], couplings["one"].matrices[0])
+
+
+def test_packed_couplings_are_the_same_in_one_piece_of_memory():
+    couplings = {name: hard(width, width) for name, width in {"a": 5, "b": 3, "c": 7}.items()}
+    soft = {"d": Coupling.start(4, 2, torch.ones(1))}
+    found = packed(couplings | soft)
+    assert list(found) == ["a", "b", "c", "d"]
+    assert all(found[name].same_as(each) for name, each in couplings.items())
+    assert found["d"] is soft["d"]
+    for kind in ("order", "sign"):
+        assert len({getattr(found[name], kind).untyped_storage().data_ptr() for name in couplings}) == 1
+    assert packed(soft) == soft

@@ -164,6 +164,21 @@ class Coupling:
         return torch.allclose(self.matrices, other.matrices, rtol=0.0, atol=SAME)
 
 
+def packed(couplings: Mapping[str, Coupling]) -> dict[str, Coupling]:
+    """The same couplings, with permutations side by side in memory.
+
+    Small tensors that live long, scattered among large ones that do not, keep what is freed from being used again.
+    """
+    found = dict(couplings)
+    hard = {name: (each.order, each.sign) for name, each in couplings.items() if each.hard}
+    if hard:
+        orders, signs = (
+            torch.cat(parts).split([len(part) for part in parts]) for parts in zip(*hard.values(), strict=True)
+        )
+        found |= {name: Coupling(order, sign) for name, order, sign in zip(hard, orders, signs, strict=True)}
+    return found
+
+
 @dataclass(frozen=True, eq=False)
 class Matrices(Mapping[str, Tensor]):
     """The couplings of a model as matrices [target units, model units] by space, with signs where units were negated.

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from .carrying import Couplings, Sliced, pieces, taken_slice, whole
-from .coupling import Coupling
+from .coupling import Coupling, packed
 from .matching import best_match
 from .problem import Problem, State, Target
 from .steps import Step, Watch, unwatched
@@ -226,7 +226,7 @@ class _Placed:
         """Take a coupling, and update the sum."""
         names, weight = self.problem.terms_of(space), self.weights[model]
         before = {name: self._carried(model, name) for name in names}
-        self.couplings[model] = {**self.couplings[model], space: found}
+        self.couplings[model] = packed({**self.couplings[model], space: found})
         self.stale.update(names)
         for name in names if self.total and model in self.counted else ():
             self._add(name, [(-weight, before[name]), (weight, self._carried(model, name))])
