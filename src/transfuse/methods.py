@@ -30,6 +30,7 @@ from .barycenter import (
     matched_averaging,
     merge_many,
     merged,
+    packed,
     random_target,
     shuffled,
     unwatched,
@@ -146,7 +147,7 @@ def _auto_starts(problem: Problem, run: Run, restarts: int, start: Start) -> lis
         return [layered(problem, start=_target(problem, run, start, layered))[0] for _ in range(restarts + 1)]
     unmatched = _unmatched(problem)
     first = 1 if all(coupling.hard for coupling in unmatched[0].values()) else 0
-    return [unmatched, layered(problem)[0]] + [
+    return [unmatched, [packed(each) for each in layered(problem)[0]]] + [
         [*unmatched[:first], *(shuffled(each, run.rng) for each in unmatched[first:])] for _ in range(restarts)
     ]
 

@@ -1,7 +1,7 @@
 """Barycenters of states on a layout: labels and tensors, no modules."""
 
 from .carrying import Pair, carried
-from .coupling import Coupling, Matrices
+from .coupling import Coupling, Matrices, packed
 from .cycle_consistent import cycle_consistent
 from .joint import jointly, merge_many
 from .layered import layer_by_layer
@@ -30,6 +30,7 @@ __all__ = [
     "matched_averaging",
     "merge_many",
     "merged",
+    "packed",
     "random_target",
     "shuffled",
     "unwatched",

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Sequence
 from math import nan
 
 from .carrying import Pair
-from .coupling import Coupling, packed
+from .coupling import Coupling
 from .matching import EXACT, Matching, couple
 from .problem import Problem, State
 from .starts import merged
@@ -55,7 +55,7 @@ def layer_by_layer(
         moved += changed
         notes.append(_note(space, [own[space] for own in couplings], changed if updates else 0, updates))
         watch(space, len(done), len(problem.layout.spaces))
-    return [packed(each) for each in couplings], [Step(nan, moved, "; ".join(filter(None, notes)))]
+    return couplings, [Step(nan, moved, "; ".join(filter(None, notes)))]
 
 
 def _coupled(
