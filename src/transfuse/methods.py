@@ -130,7 +130,7 @@ def _vanilla(problem: Problem, run: Run) -> Found:
 
 def _auto(problem: Problem, run: Run, *, restarts: int = 2, start: Start = "base", sweeps: int = 100) -> Found:
     """The best, by the objective, of joint sweeps from several starts: unmatched, layer by layer, and shuffled."""
-    starts = _auto_starts(problem, run, restarts, start)
+    starts = [[packed(own) for own in each] for each in _auto_starts(problem, run, restarts, start)]
     tries = [
         jointly(
             problem, each, signs=True, rng=run.rng, sweeps=sweeps, watch=run.within(f"start {number} of {len(starts)}")
@@ -147,7 +147,7 @@ def _auto_starts(problem: Problem, run: Run, restarts: int, start: Start) -> lis
         return [layered(problem, start=_target(problem, run, start, layered))[0] for _ in range(restarts + 1)]
     unmatched = _unmatched(problem)
     first = 1 if all(coupling.hard for coupling in unmatched[0].values()) else 0
-    return [unmatched, [packed(each) for each in layered(problem)[0]]] + [
+    return [unmatched, layered(problem)[0]] + [
         [*unmatched[:first], *(shuffled(each, run.rng) for each in unmatched[first:])] for _ in range(restarts)
     ]
 

@@ -45,9 +45,11 @@ def check_states(states: Sequence[State], layout: Layout, kind: torch.dtype) -> 
 def _unsafe(tensor: Tensor, largest: float) -> list[str]:
     """What is wrong with the numbers of a tensor. If their norm is small enough, none is, and no sum of products."""
     flat = tensor.detach().reshape(-1)
-    if tensor.dtype in (torch.float32, torch.float64) and float(torch.dot(flat, flat)) < largest**2:
-        return []  # half the time of the norm
-    if float(torch.linalg.vector_norm(flat)) < largest:
+    if tensor.dtype in (torch.float32, torch.float64):
+        small = float(torch.dot(flat, flat)) < largest**2  # half the time of the norm
+    else:
+        small = float(torch.linalg.vector_norm(flat)) < largest
+    if small:
         return []
     if not tensor.isfinite().all():
         return ["holds NaN or infinity"]

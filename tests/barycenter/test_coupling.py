@@ -8,8 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transfuse.barycenter import Coupling, Matrices
-from transfuse.barycenter.coupling import packed
+from transfuse.barycenter import Coupling, Matrices, packed
 from transfuse.transport import entropic
 
 
