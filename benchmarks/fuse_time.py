@@ -42,8 +42,8 @@ from networks import CASES, Case, mlp
 from torch import Tensor
 
 import transfuse
-from transfuse import api
 from transfuse.barycenter import Problem, coupling
+from transfuse.fusing import networks as api
 from transfuse.layout import Block, Layout
 from transfuse.transport import assignment
 

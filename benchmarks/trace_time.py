@@ -20,17 +20,11 @@ import torch
 from networks import CASES, Case, mlpnet
 
 import transfuse
+from transfuse.modules.running import Arguments, canonical_names, check_runs, model_state, undisturbed
 from transfuse.tracing import RULES
 from transfuse.tracing.proof import verify
 from transfuse.tracing.reading import read
-from transfuse.tracing.recording import (
-    Arguments,
-    canonical_names,
-    check_runs,
-    model_state,
-    record,
-    undisturbed,
-)
+from transfuse.tracing.recording import record
 from transfuse.tracing.resolving import resolve
 
 

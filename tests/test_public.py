@@ -14,7 +14,7 @@ SCRIPTS = {
     "nothing heavy is imported before it is used": "import torch, sys; before = set(sys.modules); import transfuse; "
     "transfuse.fuse; new = {name.split('.')[0] for name in set(sys.modules) - before}; "
     "assert not new & {'matplotlib', 'transformers', 'ot', 'scipy', 'pandas', 'PIL'}, new",
-    "rooms are found": "from transfuse import layout, tracing\nimport transfuse.api\nassert transfuse.api.fuse",
+    "rooms are found": "from transfuse import layout, tracing\nimport transfuse.fusing\nassert transfuse.fusing.fuse",
 }
 
 

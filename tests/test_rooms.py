@@ -18,17 +18,16 @@ FLOORS = (
     ("errors", "files", "progress"),
     ("layout", "networks"),
     ("transport",),
-    ("barycenter",),
-    ("tracing", "methods", "rebuilding", "states"),
+    ("barycenter", "modules"),
+    ("tracing", "methods"),
     ("activations",),
-    ("recalibration",),
-    ("landscape", "imagining"),
-    ("finishing",),
+    ("corrections",),
+    ("synthetic",),
+    ("landscape",),
     ("plots",),
-    ("report",),  # of plain records; a fusion writes its own report, hence below api
-    ("api",),
+    ("report",),  # of plain records; a fusion writes its own report, hence below fusing
     ("checkpoints",),
-    ("flower", "streaming"),
+    ("fusing",),
     ("demo",),
     ("cli",),
     ("__main__", "public"),
@@ -82,10 +81,10 @@ def test_arrows_point_down():
         "from transfuse.tracing.proof import prove",
         "from .tracing import proof",
         "from . import cli",
-        "import transfuse.api",
+        "import transfuse.fusing",
         "import transfuse",
         "def late():\n    from transfuse import fuse",
-        "from transfuse.rebuilding import with_state",  # the same floor
+        "from transfuse.synthetic import noise",
     ],
 )
 def test_other_arrows_are_caught(source: str):

@@ -23,11 +23,9 @@ from .barycenter import (
     Start,
     Step,
     Watch,
-    cycle_consistent,
     distilled_target,
     jointly,
     layer_by_layer,
-    matched_averaging,
     merge_many,
     merged,
     packed,
@@ -35,6 +33,7 @@ from .barycenter import (
     shuffled,
     unwatched,
 )
+from .barycenter.sweeps import cycle_consistent, matched_averaging
 
 Found = tuple[list[dict[str, Coupling]], Sequence[Step]]
 

@@ -5,13 +5,13 @@ for torch. A new public name is added here, and nowhere else.
 """
 
 from . import plots
-from .api import FusedStates, Fusion, align, fuse, fuse_states
+from .corrections import CORRECTIONS, Correction, Recalibration, recalibrate
 from .errors import FusionError, InputError, LayoutError, ProofError, TraceError
-from .imagining import synthetic_inputs
+from .fusing.networks import FusedStates, Fusion, align, fuse, fuse_states
 from .landscape import Barrier, Mark, Plane, Simplex, barrier, chain, evaluator, plane, simplex
 from .layout import Action, Axis, Block, Fixed, Layout, Run, Slot, Space, parse, permute
 from .methods import METHODS, Method
-from .recalibration import CORRECTIONS, Correction, Recalibration, recalibrate
+from .synthetic.budget import synthetic_inputs
 from .tracing import prove, rule, trace
 
 __all__ = [

@@ -1,15 +1,11 @@
-"""What networks compute on inputs: sites where weights are applied, batches of data, inputs made of noise, dreams."""
+"""What networks compute on inputs: sites where weights are applied, batches of data, activations as terms."""
 
 from .batches import Batch, Batches, Forward
-from .dreams import STEPS as DREAM_STEPS
-from .dreams import dreamt
-from .noise import synthetic
 from .recurrence import Recurrence
 from .sites import Norm, Seen, together, watch
 from .terms import Terms, activation_terms
 
 __all__ = [
-    "DREAM_STEPS",
     "Batch",
     "Batches",
     "Forward",
@@ -18,8 +14,6 @@ __all__ = [
     "Seen",
     "Terms",
     "activation_terms",
-    "dreamt",
-    "synthetic",
     "together",
     "watch",
 ]

@@ -2,14 +2,14 @@
 
 from .carrying import Pair, carried
 from .coupling import Coupling, Matrices, packed
-from .cycle_consistent import cycle_consistent
-from .joint import jointly, merge_many
-from .layered import layer_by_layer
-from .matched_averaging import matched_averaging
+from .history import Step, Watch, unwatched
 from .matching import Distance, Matching
-from .problem import Problem, averages
+from .objective import Problem, averages
 from .starts import Start, distilled_target, merged, random_target, shuffled
-from .steps import Step, Watch, unwatched
+from .sweeps.cycle import cycle_consistent
+from .sweeps.joint import jointly, merge_many
+from .sweeps.layered import layer_by_layer
+from .sweeps.matched import matched_averaging
 
 __all__ = [
     "Coupling",

@@ -12,7 +12,7 @@ from torch import Tensor
 from ..transport import ascend, entropic
 from .carrying import Couplings
 from .coupling import Coupling
-from .problem import Problem, State, Target
+from .objective import Problem, State, Target
 
 Distance = Literal["squared", "plain"]
 

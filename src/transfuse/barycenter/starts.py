@@ -20,7 +20,7 @@ from torch import Tensor
 from ..transport import exact, grouped
 from .carrying import Couplings
 from .coupling import Coupling
-from .problem import Problem
+from .objective import Problem
 
 Start = Literal["base", "random", "distilled"]
 Layered = Callable[..., tuple[list[dict[str, Coupling]], Sequence[object]]]

@@ -13,8 +13,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .. import api
-from ..api import proportions, target_widths
 from ..checkpoints import (
     SHARD,
     Entry,
@@ -27,8 +25,10 @@ from ..checkpoints import (
     write_checkpoint,
 )
 from ..errors import InputError
+from ..fusing import networks as api
+from ..fusing.networks import proportions, target_widths
+from ..fusing.streaming import fuse_streamed, in_scale_of_lazily
 from ..methods import METHODS
-from ..streaming import fuse_streamed, in_scale_of_lazily
 from .config import read as read_config
 from .jobs import Job, check_new, prepared
 from .planning import estimate, told

@@ -21,7 +21,7 @@ from ..checkpoints import Checkpoint, entries_of, fitted, open_checkpoint
 from ..checkpoints.pytorch_file import ties_of
 from ..errors import InputError, LayoutError, listing
 from ..layout import Layout, parse
-from ..rebuilding import with_state
+from ..modules.rebuilding import with_state
 from ..tracing import trace
 from .specs import Blueprint, blueprint, example_inputs, pairs
 

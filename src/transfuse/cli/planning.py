@@ -10,10 +10,10 @@ from typing import Any, cast
 import torch
 from torch import nn
 
-from ..activations import DREAM_STEPS
 from ..checkpoints import entries_of, size_told
-from ..imagining import Amount, evaluated
-from ..tracing.recording import Arguments
+from ..modules.running import Arguments
+from ..synthetic import INVERSION_STEPS
+from ..synthetic.budget import Amount, evaluated
 from .jobs import Job
 
 # How many times all spaces are gone through: starts times sweeps, as counted on trained networks.
@@ -67,7 +67,7 @@ def _finish(job: Job) -> float:
         if amount.convolutions and not amount.moved:
             return 0.0
         layers = sum(tensor.dim() > 1 for tensor in model.parameters())
-        runs = layers + (3 * DREAM_STEPS if amount.moved else 0)
+        runs = layers + (3 * INVERSION_STEPS if amount.moved else 0)
         return amount.samples * len(job.checkpoints) * runs * _seconds_of_a_run(model, inputs)
 
 

@@ -7,8 +7,8 @@ from html import escape
 from importlib.resources import files
 from pathlib import Path
 
-from ..api import Fusion
 from ..files import write_whole
+from ..fusing.networks import Fusion
 from ..landscape import evaluator
 from ..report import Report, Request, gather, page, svg
 from ..report.surface import plane_map

@@ -14,8 +14,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from ..api import Fusion, fuse
 from ..files import write_whole
+from ..fusing.networks import Fusion, fuse
 from ..tracing import trace
 from .data import digits
 from .networks import NETWORKS, TITLES

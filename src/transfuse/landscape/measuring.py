@@ -26,10 +26,10 @@ import torch
 from torch import Tensor, nn
 
 from ..activations import Batches
+from ..corrections import recalibrate
+from ..corrections.batch_norm import norms_of
 from ..errors import InputError
 from ..progress import Progress, watching
-from ..recalibration import recalibrate
-from ..recalibration.batch_norm import norms_of
 from .cache import Cache, Values, key_of
 from .combining import Coefficients, Family
 

@@ -14,11 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from ..corrections import Recalibration
 from ..landscape import Barrier, Plane
 from ..layout import Layout
 from ..plots import HasObjective
 from ..progress import Progress
-from ..recalibration import Recalibration
 
 
 class States(Protocol):

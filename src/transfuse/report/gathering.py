@@ -16,17 +16,17 @@ import numpy as np
 import torch
 from torch import nn
 
+from ..corrections import NONE
+from ..corrections.batch_norm import norms_of
 from ..errors import InputError
 from ..landscape import Axes, Barrier, Family, Plane, Survey, barrier, plane, similarity
 from ..landscape.combining import state_of
 from ..landscape.geometry import FLAT
 from ..methods import METHODS
+from ..modules.ensemble import Ensemble
+from ..modules.rebuilding import with_state
 from ..plots import entries_per_row, pooled
-from ..rebuilding import with_state
-from ..recalibration import NONE
-from ..recalibration.batch_norm import norms_of
 from .contents import CouplingPicture, Fused, Report, Request, Row, States
-from .ensemble import Ensemble
 
 PAIRS = 3  # barriers are drawn from the first model to this many others
 CELLS = 48  # along a side of a coupling's picture

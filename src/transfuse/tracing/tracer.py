@@ -9,18 +9,10 @@ from torch import nn
 
 from ..errors import InputError
 from ..layout import Layout
+from ..modules.running import Arguments, canonical_names, check_model, check_runs, model_state, undisturbed
 from .proof import verify
 from .reading import Unknown, read
-from .recording import (
-    Arguments,
-    Recorder,
-    canonical_names,
-    check_model,
-    check_runs,
-    model_state,
-    record,
-    undisturbed,
-)
+from .recording import Recorder, record
 from .resolving import resolve
 from .rules import RULES, Rule
 

@@ -1,0 +1,179 @@
+"""What every correction works on: a network of its own to change, its aligned parents, and batches of inputs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ..activations import Batch, Batches, Seen, together, watch
+from ..errors import InputError
+from ..modules.running import tensors_in
+
+MEMORY = 2**30  # bytes that may be kept to save time
+Carry = Sequence[Mapping[str, Tensor]]
+Means = Mapping[str, Sequence[Tensor]]  # by site: the mean of the parents' pre-activations at each application
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """What one batch shows of a site: in the network, and the mean of the parents' pre-activations."""
+
+    own: Seen
+    target: Tensor
+    batch: Batch
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """A correction to make.
+
+    Args:
+        network: A copy that may be changed, in evaluation mode.
+        parents: The networks that were fused, aligned, of the same widths, in evaluation mode.
+        weights: Their proportions.
+        batches: Inputs.
+        step: Called with the number of sites that are done and of all, for progress.
+        carry: For each parent and site, a matrix [network's rows, parent's rows] that carries what comes out there;
+            none where parents have the order and the widths of the network.
+    """
+
+    network: nn.Module
+    parents: Sequence[nn.Module]
+    weights: Sequence[float]
+    batches: Batches
+    step: Callable[[int, int], None] = lambda done, total: None
+    carry: Carry = ()
+
+    def sites(self) -> dict[str, int]:
+        """Names of the weights in the order in which the network applies them, and how often it does.
+
+        A site is left out if one of its tensors is used in another way, or by another site: it cannot be changed alone.
+        """
+        found = watch(self.network, next(iter(self.batches)).run)
+        users = Counter(tensor for _, tensors in {(seen.name, seen.tensors) for seen in found} for tensor in tensors)
+        alone = [seen for seen in found if not seen.shared and all(users[tensor] == 1 for tensor in seen.tensors)]
+        return dict(Counter(seen.name for seen in alone))
+
+    def bent(self) -> set[str]:
+        """Names of the weights of sites whose pre-activations are used only through a nonlinearity that is known."""
+        found = watch(self.network, next(iter(self.batches)).run)
+        return {seen.name for seen in found} - {seen.name for seen in found if not seen.bent}
+
+    def left_out(self) -> list[str]:
+        """Names of the weights that no correction of sites changes."""
+        found = watch(self.network, next(iter(self.batches)).run)
+        sites = self.sites()
+        changed = {tensor for seen in found if seen.name in sites for tensor in seen.tensors}
+        return [name for name, tensor in self.network.named_parameters() if tensor.dim() > 1 and name not in changed]
+
+    def remembered(self) -> list[tuple[Batch, Means]] | None:
+        """All batches with the parents' mean pre-activations at all sites; nothing if that is too much to keep."""
+        found: list[tuple[Batch, Means]] = []
+        for batch in self.batches:
+            found.append((batch, self._means(batch)))
+            values = [value for values in found[-1][1].values() for value in values]
+            if self.batches.count * sum(value.numel() * value.element_size() for value in values) > MEMORY:
+                return None
+        return found
+
+    def _means(self, batch: Batch, only: str | None = None, calls: int | None = None) -> Means:
+        means: dict[str, list[Tensor]] = {}
+        for seen in together([watch(parent, batch.run, only=only, calls=calls) for parent in self.parents]):
+            values = [self._carried(number, each) for number, each in enumerate(seen)]
+            means.setdefault(seen[0].name, []).append(self.mean(values))
+        return means
+
+    def _carried(self, parent: int, seen: Seen) -> Tensor:
+        """Pre-activations of a parent, in the order of the network."""
+        values = seen.pre_activations
+        if not self.carry:
+            return values
+        channels = -1 - len(seen.kernel)
+        matrix = self.carry[parent][seen.name].to(values)
+        if seen.recurrence and seen.recurrence.kind == "gru":  # both halves of the candidate, one after the other
+            ours, theirs = (size // 3 for size in matrix.shape)
+            matrix = torch.block_diag(matrix, matrix[2 * ours :, 2 * theirs :])
+        return (values.movedim(channels, -1) @ matrix.T).movedim(-1, channels)
+
+    def samples(
+        self, name: str, calls: int, remembered: Sequence[tuple[Batch, Means]] | None = None
+    ) -> Iterator[Sample]:
+        """What all batches show of one site, the network being as it is now.
+
+        A batch on which the networks apply the weight a different number of times shows nothing.
+        """
+        batches: Iterable[tuple[Batch, Means | None]] = remembered or ((batch, None) for batch in self.batches)
+        for batch, known in batches:
+            targets = (known or self._means(batch, name, calls)).get(name, ())
+            own = watch(self.network, batch.run, only=name, calls=calls)
+            if len(own) == len(targets):
+                yield from (Sample(each, target, batch) for each, target in zip(own, targets, strict=True))
+
+    def mean(self, values: Sequence[Tensor]) -> Tensor:
+        """The mean of values of the parents by their proportions."""
+        return sum((w * value for w, value in zip(self.weights, values, strict=True)), torch.zeros_like(values[0]))
+
+    @property
+    def state(self) -> dict[str, Tensor]:
+        """The tensors of the network, which are its own."""
+        return tensors_of(self.network)
+
+    def write(self, tensors: Mapping[str, Tensor]) -> None:
+        """Change tensors of the network."""
+        state = self.state
+        for name, tensor in tensors.items():
+            state[name].copy_(tensor)
+
+    def disagreement(self, model: nn.Module) -> float:
+        """How far the outputs of a network are from the mean of its parents' outputs, on the batches that judge.
+
+        The squared distance, relative to the square of that mean. No labels enter: it is what corrections are chosen
+        by.
+        """
+        distance = size = 0.0
+        with torch.no_grad():
+            for batch in self.batches:
+                if batch.judges:
+                    outputs = [numbers_in(batch.run(each)) for each in (model, *self.parents)]
+                    mean = self.mean(outputs[1:])
+                    distance += batch.weight * float((outputs[0] - mean).square().sum())
+                    size += batch.weight * float(mean.square().sum())
+        return distance / size if size else float(distance > 0)
+
+
+def check_numbers(name: str, *sums: Tensor) -> None:
+    """Refuse sums over what was seen at a site if something there was no number.
+
+    Raises:
+        InputError: naming the site.
+    """
+    if not all(bool(each.isfinite().all()) for each in sums):
+        raise InputError(f"NaN or infinity at {name} on the data; check the inputs and the weights")
+
+
+def tensors_of(model: nn.Module) -> dict[str, Tensor]:
+    """Parameters and buffers of a network by name, without gradients; tied ones under each name."""
+    named = [*model.named_parameters(remove_duplicate=False), *model.named_buffers(remove_duplicate=False)]
+    return {name: tensor.detach() for name, tensor in named}
+
+
+def numbers_in(outputs: Any) -> Tensor:
+    """All numbers that a network gives, in float64.
+
+    Raises:
+        InputError: there are none, or some are NaN or infinite.
+    """
+    found = [tensor for tensor in tensors_in(outputs) if tensor.is_floating_point()]
+    if not found:
+        raise InputError(
+            f"the network gives no tensor of floats but {type(outputs).__name__}; pass forward= to get one"
+        )
+    numbers = torch.cat([tensor.flatten().double() for tensor in found])
+    if not bool(numbers.isfinite().all()):
+        raise InputError("the network gives NaN or infinity on the data; check the inputs and the weights")
+    return numbers

@@ -1,0 +1,183 @@
+"""What data adds to a fusion: activations to match units by, and a correction of the result; by noise if there is none.
+
+In: modules, batches or example inputs. Out: terms of the objective; a corrected network and what was done to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, get_args
+
+import torch
+from torch import Tensor, nn
+
+from ..activations import Batches, Terms, activation_terms
+from ..barycenter import Coupling, Pair, carried
+from ..corrections import CORRECTIONS, NONE, Recalibration, Start, best_of, candidates, norms_of, numbers_in
+from ..errors import InputError
+from ..layout import Layout, balanced
+from ..modules.rebuilding import with_state
+from ..progress import Progress, watching
+from ..synthetic.budget import StandIn, evaluated, is_half
+from .preparing import working_type
+
+TermsName = Literal["weights", "activations", "both"]
+
+
+@dataclass(frozen=True, eq=False)
+class Activations:
+    """Activations to match units by, beside the weights or instead of them."""
+
+    terms: Terms
+    weights: bool
+
+
+def seen_activations(
+    models: Sequence[nn.Module], layout: Layout, batches: Batches | None, terms: str
+) -> Activations | None:
+    """Activations of models on data, if they count.
+
+    Raises:
+        InputError: there is no data, or no such kind of terms.
+    """
+    if terms not in get_args(TermsName):
+        raise InputError(f"terms is {terms!r}; expected one of {', '.join(get_args(TermsName))}")
+    if terms == "weights":
+        return None
+    if batches is None:
+        raise InputError(f"terms is {terms!r}, but there is no data to see activations on; pass data=")
+    with evaluated(models):
+        return Activations(activation_terms(models, layout, batches), weights=terms == "both")
+
+
+@dataclass(frozen=True, eq=False)
+class Finish:
+    """How a fusion ends.
+
+    Args:
+        method: A row of `CORRECTIONS`, `auto` or `none`.
+        data: Inputs without labels.
+        noise: Inputs in place of data, and beside it.
+        progress: Who is told how far it is.
+    """
+
+    method: str
+    data: Batches | None
+    noise: StandIn
+    progress: Progress = False
+
+
+def check_finish(method: str, model: nn.Module, *, inputs: bool) -> None:
+    """Refuse a correction that does not exist, has no inputs to go by, or is none of this network.
+
+    Raises:
+        InputError: in these cases.
+    """
+    if method not in ("auto", NONE, *CORRECTIONS):
+        raise InputError(f"finish is {method!r}; expected auto, none, {', '.join(CORRECTIONS)}")
+    if method in CORRECTIONS and not inputs:
+        raise InputError(f"finish is {method!r}, but there are no inputs; pass data= or example_inputs")
+    if method == "batchnorm" and not norms_of(model):
+        raise InputError("finish is 'batchnorm', but the models have no batch norm with running statistics")
+
+
+@dataclass(frozen=True, eq=False)
+class Parents:
+    """The networks that were fused.
+
+    Args:
+        models: As they were given.
+        aligned: In the common order.
+        weights: Their proportions.
+        layout: Which axes move together.
+        couplings: Of each model, by space.
+        balance: Whether the models were brought to a canonical scale before they were coupled.
+    """
+
+    models: Sequence[nn.Module]
+    aligned: Sequence[nn.Module]
+    weights: Sequence[float]
+    layout: Layout
+    couplings: Sequence[Mapping[str, Coupling]]
+    balance: bool
+
+    def keep_their_functions(self, batches: Batches) -> bool:
+        """Whether the aligned networks compute what the models do: not so where units were merged."""
+        batch = next(iter(batches))
+        with evaluated([*self.models, *self.aligned]):
+            for model, twin in zip(self.models, self.aligned, strict=True):
+                one, other = (numbers_in(batch.run(each)) for each in (model, twin))
+                if one.shape != other.shape or float((one - other).abs().max()) > 1e-2 * float(one.abs().max()):
+                    return False
+        return True
+
+    def scaled(self) -> list[nn.Module]:
+        """The models, in the scale in which they were coupled."""
+        if not self.balance:
+            return list(self.models)
+        return [with_state(model, balanced(model.state_dict(), self.layout)) for model in self.models]
+
+    def carry(self, fused: nn.Module) -> list[dict[str, Tensor]]:
+        """For each model and weight, a matrix that carries what comes out there to the units of the fused network.
+
+        Where units are merged, the mean of what they give.
+        """
+        target = self.layout.blocks(self.layout.widths(fused.state_dict()))
+        found = []
+        states = [model.state_dict() for model in self.models]
+        kind = working_type(tensor.dtype for state in states for tensor in state.values())
+        for state, couplings in zip(states, self.couplings, strict=True):
+            pairs: dict[str, list[Pair]] = {}
+            for there, here in zip(target, self.layout.blocks(self.layout.widths(state)), strict=True):
+                if there.axis == 0 and there.side == "produces":
+                    pairs.setdefault(there.tensor, []).append(Pair(there, (here,)))
+            weights = {
+                name: torch.eye(len(tensor), dtype=kind, device=tensor.device)
+                for name, tensor in state.items()
+                if tensor.dim() > 1
+            }
+            found.append(
+                {name: carried(rows, {0: pairs.get(name, ())}, 0, couplings) for name, rows in weights.items()}
+            )
+        return found
+
+
+def finished(finish: Finish, fused: nn.Module, parents: Parents) -> tuple[nn.Module, Recalibration]:
+    """The fused network, corrected, and what was done to it."""
+    if finish.method == NONE:
+        return fused, Recalibration(NONE)
+    if is_half(fused):
+        return fused, Recalibration(NONE, note="corrections are made in float32 and float64 only")
+    if finish.data is not None:
+        return _corrected(finish, fused, parents, finish.data, finish.noise.batches)
+    if finish.noise.batches is None:
+        return fused, Recalibration(NONE, note=finish.noise.why_not)
+    try:
+        result, done = _corrected(finish, fused, parents, finish.noise.batches)
+    except Exception as error:  # the fusion itself stands, whatever noise does to a network
+        return fused, Recalibration(NONE, note=f"no correction by noise: {error}")
+    return result, replace(done, note="; ".join(filter(None, ["judged by inputs made of noise", done.note])))
+
+
+def _corrected(
+    finish: Finish, fused: nn.Module, parents: Parents, batches: Batches, noise: Batches | None = None
+) -> tuple[nn.Module, Recalibration]:
+    """The network with the correction that was asked for, or the best."""
+    forced = finish.method in CORRECTIONS
+    if parents.keep_their_functions(batches):
+        if len(parents.models) == 1:
+            return fused, Recalibration(NONE, note="one model has no mean to come nearer to")
+        rows = [finish.method] if forced else candidates(fused, data=finish.data is not None)
+        start = Start(fused, parents.aligned, parents.weights, batches, noise=noise)
+    elif norms_of(fused) or finish.method not in ("auto", "refit"):
+        note = (
+            "units were merged, and the aligned networks do not compute what the models do; only a refit of a network"
+        )
+        note += " without batch norms is possible then"
+        return fused, Recalibration(NONE, note=note)
+    else:
+        rows = ["refit"]
+        start = Start(fused, parents.scaled(), parents.weights, batches, noise=noise, carry=parents.carry(fused))
+    with watching(finish.progress, "finish") as watcher:
+        return best_of(rows, start, watcher, forced=forced)
