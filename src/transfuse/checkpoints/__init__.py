@@ -7,24 +7,20 @@ card. Not here: modules.
 
 from .opening import fitted, open_checkpoint
 from .provenance import KEY, Provenance, card, card_path, sources
-from .records import Checkpoint, Entry, Tensors, Wrapping, entries_of, renamed, size_told
+from .records import Checkpoint, Wrapping, size_told
 from .writing import SHARD, check_writable, write_checkpoint
 
 __all__ = [
     "KEY",
     "SHARD",
     "Checkpoint",
-    "Entry",
     "Provenance",
-    "Tensors",
     "Wrapping",
     "card",
     "card_path",
     "check_writable",
-    "entries_of",
     "fitted",
     "open_checkpoint",
-    "renamed",
     "size_told",
     "sources",
     "write_checkpoint",

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from ..errors import InputError
-from .records import Entry, Tensors
+from ..lazy import Entry, LazyState
 from .safetensors_file import raw
 
 CONFIG = "data/weights/model_weights_config.json"
@@ -38,7 +38,7 @@ def is_archive(path: Path) -> bool:
         return any(name.endswith(CONFIG) for name in archive.namelist())
 
 
-def read(path: Path) -> tuple[Tensors, dict[str, str], dict[str, str]]:
+def read(path: Path) -> tuple[LazyState, dict[str, str], dict[str, str]]:
     """Tensors, ties and texts of an archive.
 
     Raises:
@@ -57,7 +57,7 @@ def read(path: Path) -> tuple[Tensors, dict[str, str], dict[str, str]]:
     except (zipfile.BadZipFile, KeyError, ValueError, TypeError, struct.error) as error:
         raise InputError(f"{path} is no whole export archive ({error}); save or download it again") from error
     entries = [_entry(name, spec) for name, spec in config.items()]
-    read_one = Tensors(entries, lambda entry: _mapped(path, entry, places[entry.name], config[entry.name]))
+    read_one = LazyState(entries, lambda entry: _mapped(path, entry, places[entry.name], config[entry.name]))
     return read_one, _ties(config), texts
 
 

@@ -13,11 +13,12 @@ from pathlib import Path
 from torch import Tensor
 
 from ..errors import InputError, listing
+from ..lazy import LazyState, entries_of, renamed
 from .export_archive import is_archive
 from .export_archive import read as read_archive
 from .pytorch_file import read as read_pytorch
 from .pytorch_file import without_prefix
-from .records import Checkpoint, Kind, Tensors, Wrapping, entries_of, renamed
+from .records import Checkpoint, Kind, Wrapping
 from .safetensors_file import read as read_safetensors
 
 INDEX = ".index.json"
@@ -94,7 +95,7 @@ def _sharded(index: Path) -> Checkpoint:
     if absent:
         raise InputError(listing(f"{index} names tensors that are not there:", absent))
     entries = {name: entries_of(parts[file].tensors)[name] for name, file in homes.items()}
-    tensors = Tensors(list(entries.values()), lambda entry: parts[homes[entry.name]].tensors[entry.name])
+    tensors = LazyState(list(entries.values()), lambda entry: parts[homes[entry.name]].tensors[entry.name])
     metadata = {key: text for part in parts.values() for key, text in part.metadata.items()}
     return _with_ties(index, "sharded", tensors, metadata, files)
 

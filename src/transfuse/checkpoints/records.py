@@ -1,55 +1,17 @@
-"""What a checkpoint is, whichever format it came in.
-
-Tensors are read when asked for. A state is a plain mapping, so that everything that takes states takes these.
-"""
+"""What a checkpoint is, whichever format it came in; its tensors are a lazy state (`transfuse.lazy`)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-import torch
 from torch import Tensor
 
+from ..lazy import entries_of
+
 Kind = Literal["safetensors", "sharded", "pytorch", "huggingface", "export"]
-
-
-@dataclass(frozen=True)
-class Entry:
-    """A tensor that can be read: what is known about it without reading it."""
-
-    name: str
-    dtype: torch.dtype
-    shape: tuple[int, ...]
-
-    @property
-    def bytes(self) -> int:
-        """Size in memory and on disk."""
-        return torch.Size(self.shape).numel() * self.dtype.itemsize
-
-
-class Tensors(Mapping[str, Tensor]):
-    """A mapping whose tensors are made when they are asked for, each time anew.
-
-    Args:
-        entries: What there is.
-        read: Makes the tensor of an entry.
-    """
-
-    def __init__(self, entries: Sequence[Entry], read: Callable[[Entry], Tensor]) -> None:
-        self.entries = {entry.name: entry for entry in entries}
-        self._read = read
-
-    def __getitem__(self, name: str) -> Tensor:
-        return self._read(self.entries[name])
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.entries)
-
-    def __len__(self) -> int:
-        return len(self.entries)
 
 
 def size_told(count: int) -> str:
@@ -64,20 +26,6 @@ def size_told(count: int) -> str:
     if count >= 1e6:
         return f"{count / 1e6:.1f} MB"
     return f"{count / 1e3:.1f} KB" if count >= 1e3 else f"{count} bytes"
-
-
-def entries_of(tensors: Mapping[str, Tensor]) -> dict[str, Entry]:
-    """What is in a mapping, without reading where that can be avoided."""
-    if isinstance(tensors, Tensors):
-        return tensors.entries
-    return {name: Entry(name, tensor.dtype, tuple(tensor.shape)) for name, tensor in tensors.items()}
-
-
-def renamed(tensors: Mapping[str, Tensor], sources: Mapping[str, str]) -> Tensors:
-    """The same tensors under other names: `sources` maps each new name to the one it is found by."""
-    known = entries_of(tensors)
-    entries = [Entry(new, known[old].dtype, known[old].shape) for new, old in sources.items()]
-    return Tensors(entries, lambda entry: tensors[sources[entry.name]])
 
 
 @dataclass(frozen=True)

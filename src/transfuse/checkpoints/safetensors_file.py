@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from ..errors import InputError
-from .records import Entry, Tensors
+from ..lazy import Entry, LazyState
 
 DTYPES = {
     "F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16,
@@ -29,7 +29,7 @@ NAMES = {dtype: name for name, dtype in DTYPES.items()}
 _LONGEST = 100_000_000  # bytes of a header, as in the reference implementation
 
 
-def read(path: Path) -> tuple[Tensors, dict[str, str]]:
+def read(path: Path) -> tuple[LazyState, dict[str, str]]:
     """The tensors and the metadata of a file.
 
     Raises:
@@ -43,7 +43,7 @@ def read(path: Path) -> tuple[Tensors, dict[str, str]]:
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise InputError(f"{path} is no whole safetensors file ({error}); save or download it again") from error
     entries = [entry for entry, _, _ in places.values()]
-    return Tensors(entries, lambda entry: _mapped(path, entry, places[entry.name][1])), metadata
+    return LazyState(entries, lambda entry: _mapped(path, entry, places[entry.name][1])), metadata
 
 
 def _header(path: Path) -> tuple[dict[str, Any], int]:

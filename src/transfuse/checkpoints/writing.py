@@ -19,11 +19,12 @@ from torch import Tensor
 
 from ..errors import InputError
 from ..files import whole_file, whole_folder, write_whole
+from ..lazy import Entry, LazyState, entries_of, renamed
 from .export_archive import write as write_archive
 from .opening import INDEX, WEIGHTS
 from .provenance import KEY, Provenance, card, card_path
 from .pytorch_file import content_of
-from .records import Checkpoint, Entry, Tensors, entries_of, renamed, size_told
+from .records import Checkpoint, size_told
 from .safetensors_file import write as write_safetensors
 
 SHARD = 5 * 10**9  # bytes; what model hubs prefer
@@ -110,7 +111,7 @@ def _kind(out: Path, like: Checkpoint) -> str:
     )
 
 
-def _stored(tensors: Mapping[str, Tensor], like: Checkpoint) -> tuple[Tensors, dict[str, str]]:
+def _stored(tensors: Mapping[str, Tensor], like: Checkpoint) -> tuple[LazyState, dict[str, str]]:
     """The tensors under the names of the file, tied ones once; and texts that name the others."""
     prefix = like.wrapping.prefix
     sources = {prefix + name: name for name in tensors if name not in like.ties}

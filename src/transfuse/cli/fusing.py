@@ -15,11 +15,8 @@ from torch import Tensor
 
 from ..checkpoints import (
     SHARD,
-    Entry,
     Provenance,
-    Tensors,
     check_writable,
-    entries_of,
     size_told,
     sources,
     write_checkpoint,
@@ -28,6 +25,7 @@ from ..errors import InputError
 from ..fusing import networks as api
 from ..fusing.networks import proportions, target_widths
 from ..fusing.streaming import fuse_streamed, in_scale_of_lazily
+from ..lazy import Entry, LazyState, entries_of
 from ..methods import METHODS
 from .config import read as read_config
 from .jobs import Job, check_new, prepared
@@ -230,13 +228,13 @@ def _written(options: Namespace, job: Job, result: _Result, verb: str) -> Outcom
     return Outcome(data, text)
 
 
-def _typed(tensors: Mapping[str, Tensor], like: Mapping[str, Entry], dtype: torch.dtype | None) -> Tensors:
+def _typed(tensors: Mapping[str, Tensor], like: Mapping[str, Entry], dtype: torch.dtype | None) -> LazyState:
     """The tensors in the type that was asked for, or in the types of the first input."""
     entries = []
     for name, entry in entries_of(tensors).items():
         own = like[name].dtype
         entries.append(Entry(name, dtype if dtype is not None and own.is_floating_point else own, entry.shape))
-    return Tensors(entries, lambda entry: tensors[entry.name].to(entry.dtype))
+    return LazyState(entries, lambda entry: tensors[entry.name].to(entry.dtype))
 
 
 def _told_options(options: Namespace) -> dict[str, Any]:

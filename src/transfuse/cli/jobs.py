@@ -17,10 +17,11 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from ..checkpoints import Checkpoint, entries_of, fitted, open_checkpoint
+from ..checkpoints import Checkpoint, fitted, open_checkpoint
 from ..checkpoints.pytorch_file import ties_of
 from ..errors import InputError, LayoutError, listing
 from ..layout import Layout, parse
+from ..lazy import entries_of
 from ..modules.rebuilding import with_state
 from ..tracing import trace
 from .specs import Blueprint, blueprint, example_inputs, pairs

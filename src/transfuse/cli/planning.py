@@ -10,7 +10,8 @@ from typing import Any, cast
 import torch
 from torch import nn
 
-from ..checkpoints import entries_of, size_told
+from ..checkpoints import size_told
+from ..lazy import entries_of
 from ..modules.running import Arguments
 from ..synthetic import INVERSION_STEPS
 from ..synthetic.budget import Amount, evaluated

@@ -70,8 +70,9 @@ def methods(options: Namespace) -> Outcome:
 
 def inspect(options: Namespace) -> Outcome:
     """What is in a checkpoint."""
-    from ..checkpoints import KEY, entries_of, open_checkpoint, size_told
+    from ..checkpoints import KEY, open_checkpoint, size_told
     from ..checkpoints.provenance import sha256
+    from ..lazy import entries_of
 
     checkpoint = open_checkpoint(options.path)
     entries = entries_of(checkpoint.tensors)

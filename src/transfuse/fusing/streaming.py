@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ..barycenter import Coupling, Problem, Step
-from ..checkpoints import Entry, Tensors, entries_of
 from ..errors import InputError, listing
 from ..layout import Block, Layout
+from ..lazy import Entry, LazyState, entries_of
 from ..methods import Run
 from ..progress import Progress, watching
 from .networks import method_row, proportions, target_widths
@@ -46,8 +46,8 @@ class Streamed:
         seconds: How long it took to find the couplings.
     """
 
-    state: Tensors
-    aligned: tuple[Tensors, ...]
+    state: LazyState
+    aligned: tuple[LazyState, ...]
     history: tuple[Step, ...]
     status: str
     weights: tuple[float, ...]
@@ -91,16 +91,16 @@ def fuse_streamed(  # noqa: PLR0913
     )  # fmt: skip
 
 
-def _working(state: State, kind: torch.dtype) -> Tensors:
+def _working(state: State, kind: torch.dtype) -> LazyState:
     """A state in a type in which sums of products are safe, converted at each reading."""
     found = [
         Entry(name, kind if entry.dtype.is_floating_point else entry.dtype, entry.shape)
         for name, entry in entries_of(state).items()
     ]
-    return Tensors(found, lambda entry: state[entry.name].detach().to(entry.dtype))
+    return LazyState(found, lambda entry: state[entry.name].detach().to(entry.dtype))
 
 
-def _means(problem: Problem, couplings: Sequence[Mapping[str, Coupling]], like: State) -> Tensors:
+def _means(problem: Problem, couplings: Sequence[Mapping[str, Coupling]], like: State) -> LazyState:
     """The fused tensors, in the types of the first model."""
     entries = entries_of(like)
     averaged = {name for name, entry in entries.items() if entry.dtype.is_floating_point or entry.dtype.is_complex}
@@ -110,13 +110,13 @@ def _means(problem: Problem, couplings: Sequence[Mapping[str, Coupling]], like: 
             return problem.carried(0, entry.name, couplings[0])
         return problem.mean(entry.name, couplings).to(entry.dtype)
 
-    return Tensors([_resized(problem, entry) for entry in entries.values()], mean)
+    return LazyState([_resized(problem, entry) for entry in entries.values()], mean)
 
 
-def _carried(problem: Problem, model: int, couplings: Mapping[str, Coupling], like: State) -> Tensors:
+def _carried(problem: Problem, model: int, couplings: Mapping[str, Coupling], like: State) -> LazyState:
     """The tensors of one model in the common order, in its own types."""
     entries = [_resized(problem, entry) for entry in entries_of(like).values()]
-    return Tensors(entries, lambda entry: problem.carried(model, entry.name, couplings).to(entry.dtype))
+    return LazyState(entries, lambda entry: problem.carried(model, entry.name, couplings).to(entry.dtype))
 
 
 def _resized(problem: Problem, entry: Entry) -> Entry:
@@ -124,20 +124,20 @@ def _resized(problem: Problem, entry: Entry) -> Entry:
     return Entry(entry.name, entry.dtype, problem.shape(entry.name))
 
 
-def balanced_lazily(state: State, layout: Layout, *, rounds: int = 20) -> Tensors:
+def balanced_lazily(state: State, layout: Layout, *, rounds: int = 20) -> LazyState:
     """`transfuse.layout.balanced`, with factors that are applied at each reading instead of to copies."""
     blocks = _scaled_blocks(state, layout)
     factors = _balancing_factors(state, layout, blocks, rounds)
     entries = list(entries_of(state).values())
-    return Tensors(entries, lambda entry: _scaled(state[entry.name], blocks.get(entry.name, ()), factors))
+    return LazyState(entries, lambda entry: _scaled(state[entry.name], blocks.get(entry.name, ()), factors))
 
 
-def in_scale_of_lazily(reference: State, state: State, layout: Layout, *, rounds: int = 20) -> Tensors:
+def in_scale_of_lazily(reference: State, state: State, layout: Layout, *, rounds: int = 20) -> LazyState:
     """`transfuse.layout.in_scale_of`, with factors that are applied at each reading."""
     blocks = _scaled_blocks(reference, layout)
     factors = {name: 1 / each for name, each in _balancing_factors(reference, layout, blocks, rounds).items()}
     entries = list(entries_of(state).values())
-    return Tensors(entries, lambda entry: _scaled(state[entry.name], blocks.get(entry.name, ()), factors))
+    return LazyState(entries, lambda entry: _scaled(state[entry.name], blocks.get(entry.name, ()), factors))
 
 
 def _scaled_blocks(state: State, layout: Layout) -> dict[str, list[Block]]:
