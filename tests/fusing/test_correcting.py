@@ -47,7 +47,7 @@ def test_noise_does_not_change_a_fusion_of_a_network_with_its_twin(name):
     model, inputs = named(name).build(), named(name).inputs()
     layout = layout_of(name)
     fusion = transfuse.fuse([model, moved_twin(model, layout, 0)], inputs, layout=layout, restarts=0)
-    assert fusion.correction.note.startswith("judged by inputs made of noise")
+    assert fusion.correction.note.startswith("judged by synthetic inputs")
     assert fusion.correction.disagreement["none"] < 1e-9
     torch.testing.assert_close(outputs(fusion.model, inputs), outputs(model, inputs), rtol=1e-3, atol=1e-4)
 
@@ -72,7 +72,7 @@ def test_a_fusion_says_what_was_done_and_comes_nearer_to_the_mean():
     assert not plain.correction.disagreement
     by_noise = transfuse.fuse(models, X[:3], layout=LAYOUT)
     assert by_noise.correction.method == "refit"
-    assert by_noise.correction.note == "judged by inputs made of noise"
+    assert by_noise.correction.note == "judged by synthetic inputs"
     assert set(by_noise.correction.disagreement) == {"none", "refit"}
     assert "correction: refit: distance of outputs" in str(by_noise)
     by_data = transfuse.fuse(models, X[:3], layout=LAYOUT, data=X, terms="weights")

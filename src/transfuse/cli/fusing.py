@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from .. import fusing as api
 from ..checkpoints import (
     SHARD,
     Provenance,
@@ -22,10 +23,9 @@ from ..checkpoints import (
     write_checkpoint,
 )
 from ..errors import InputError
-from ..fusing import networks as api
-from ..fusing.networks import proportions, target_widths
-from ..fusing.streaming import fuse_streamed, in_scale_of_lazily
-from ..lazy import Entry, LazyState, entries_of
+from ..fusing import FusedStates, proportions, target_widths
+from ..layout import in_scale_of
+from ..lazy import Entry, LazyState, as_lazy, entries_of
 from ..methods import METHODS
 from .config import read as read_config
 from .jobs import Job, check_new, prepared
@@ -66,10 +66,7 @@ def fuse(options: Namespace) -> Outcome:
     if _needs_modules(options, job):
         result = _fused_modules(options, job, target or widths, chosen)
     else:
-        streamed = fuse_streamed(
-            job.states, job.layout, method=options.method, weights=shares, widths=widths, seed=options.seed,
-            low_memory=options.low_memory, progress=not options.quiet, **chosen,
-        )  # fmt: skip
+        streamed = _fused_lazily(options, job, chosen, weights=shares, widths=widths)
         objective = streamed.history[-1].objective
         result = _Result(streamed.state, streamed.status, objective, streamed.seconds, streamed.weights)
     return _written(options, job, result, "fuse")
@@ -84,15 +81,20 @@ def align(options: Namespace) -> Outcome:
     own, other = (job.layout.widths(state) for state in job.states)
     if own != other:
         raise InputError(f"{options.model_file} has other widths than {options.to}: {other} against {own}")
-    streamed = fuse_streamed(
-        job.states, job.layout, method=options.method, seed=options.seed, low_memory=options.low_memory,
-        progress=not options.quiet, **chosen,
-    )  # fmt: skip
+    streamed = _fused_lazily(options, job, chosen)
     twin = streamed.aligned[1]
     if METHODS[options.method].balance:
-        twin = in_scale_of_lazily(job.states[0], twin, job.layout)
+        twin = in_scale_of(as_lazy(job.states[0]), twin, job.layout)
     result = _Result(twin, streamed.status, streamed.history[-1].objective, streamed.seconds, (0.0, 1.0))
     return _written(options, job, result, "align")
+
+
+def _fused_lazily(options: Namespace, job: Job, chosen: Mapping[str, Any], **how: Any) -> FusedStates:
+    """Fuse tensor by tensor, as they are read and written."""
+    return api.fuse_states(
+        [as_lazy(state) for state in job.states], job.layout, method=options.method, seed=options.seed,
+        low_memory=options.low_memory, progress=not options.quiet, **how, **chosen,
+    )  # fmt: skip
 
 
 def method_options(options: Namespace) -> dict[str, Any]:

@@ -6,10 +6,10 @@ from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
+from .. import fusing as api
 from .. import landscape
 from ..errors import InputError
 from ..files import whole_file
-from ..fusing import networks as api
 from .fusing import method_options
 from .jobs import check_new, opened_modules, prepared
 from .running import Outcome

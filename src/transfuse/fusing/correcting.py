@@ -1,71 +1,28 @@
-"""What data adds to a fusion: activations to match units by, and a correction of the result; by noise if there is none.
+"""The correction at the end of a fusion, by data or by synthetic inputs.
 
-In: modules, batches or example inputs. Out: terms of the objective; a corrected network and what was done to it.
+In: a fused network, its parents, inputs. Out: a corrected network and what was done to it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, get_args
 
 import torch
 from torch import Tensor, nn
+from torch.linalg import LinAlgError  # type: ignore[attr-defined]
 
-from ..activations import Batches, Terms, activation_terms
-from ..barycenter import Coupling, Pair, carried
+from ..activations import Batches
+from ..barycenter import Couplings
 from ..corrections import CORRECTIONS, NONE, Corrected, Start, best_of, candidates, norms_of, numbers_in
 from ..errors import InputError
 from ..layout import Layout, balanced
-from ..modules.rebuilding import with_state
+from ..layout.moving import Pair, carried
+from ..modules import with_state
 from ..progress import Progress, watching
-from ..synthetic.budget import SyntheticInputs, evaluated, is_half
-from .preparing import working_type
-
-TermsName = Literal["weights", "activations", "both"]
-
-
-@dataclass(frozen=True, eq=False)
-class Activations:
-    """Activations to match units by, beside the weights or instead of them."""
-
-    terms: Terms
-    weights: bool
-
-
-def seen_activations(
-    models: Sequence[nn.Module], layout: Layout, batches: Batches | None, terms: str
-) -> Activations | None:
-    """Activations of models on data, if they count.
-
-    Raises:
-        InputError: there is no data, or no such kind of terms.
-    """
-    if terms not in get_args(TermsName):
-        raise InputError(f"terms is {terms!r}; expected one of {', '.join(get_args(TermsName))}")
-    if terms == "weights":
-        return None
-    if batches is None:
-        raise InputError(f"terms is {terms!r}, but there is no data to see activations on; pass data=")
-    with evaluated(models):
-        return Activations(activation_terms(models, layout, batches), weights=terms == "both")
-
-
-@dataclass(frozen=True, eq=False)
-class Correcting:
-    """How a fusion ends.
-
-    Args:
-        method: A row of `CORRECTIONS`, `auto` or `none`.
-        data: Inputs without labels.
-        noise: Inputs in place of data, and beside it.
-        progress: Who is told how far it is.
-    """
-
-    method: str
-    data: Batches | None
-    noise: SyntheticInputs
-    progress: Progress = False
+from ..synthetic import evaluated, is_half
+from .inputs import Inputs
+from .working import type_of
 
 
 def check_correction(method: str, model: nn.Module, *, inputs: bool) -> None:
@@ -99,7 +56,7 @@ class Parents:
     aligned: Sequence[nn.Module]
     weights: Sequence[float]
     layout: Layout
-    couplings: Sequence[Mapping[str, Coupling]]
+    couplings: Sequence[Couplings]
     balance: bool
 
     def keep_their_functions(self, batches: Batches) -> bool:
@@ -126,7 +83,7 @@ class Parents:
         target = self.layout.blocks(self.layout.widths(fused.state_dict()))
         found = []
         states = [model.state_dict() for model in self.models]
-        kind = working_type(tensor.dtype for state in states for tensor in state.values())
+        kind = type_of(states)
         for state, couplings in zip(states, self.couplings, strict=True):
             pairs: dict[str, list[Pair]] = {}
             for there, here in zip(target, self.layout.blocks(self.layout.widths(state)), strict=True):
@@ -143,41 +100,53 @@ class Parents:
         return found
 
 
-def corrected(correcting: Correcting, fused: nn.Module, parents: Parents) -> tuple[nn.Module, Corrected]:
-    """The fused network, corrected, and what was done to it."""
-    if correcting.method == NONE:
+def corrected(
+    method: str, fused: nn.Module, parents: Parents, inputs: Inputs, progress: Progress = False
+) -> tuple[nn.Module, Corrected]:
+    """The fused network, corrected, and what was done to it.
+
+    Args:
+        method: A row of `CORRECTIONS`, `auto` or `none`.
+        fused: The fused network.
+        parents: The networks that were fused.
+        inputs: What to correct by: data, else synthetic inputs.
+        progress: Who is told how far it is.
+    """
+    if method == NONE:
         return fused, Corrected(NONE)
     if is_half(fused):
         return fused, Corrected(NONE, note="corrections are made in float32 and float64 only")
-    if correcting.data is not None:
-        return _corrected_by(correcting, fused, parents, correcting.data, correcting.noise.batches)
-    if correcting.noise.batches is None:
-        return fused, Corrected(NONE, note=correcting.noise.why_not)
+    if inputs.data is None and inputs.synthetic.batches is None:
+        return fused, Corrected(NONE, note=inputs.synthetic.why_not)
+    if inputs.data is not None:
+        return _corrected_by(method, fused, parents, inputs, progress)
     try:
-        result, done = _corrected_by(correcting, fused, parents, correcting.noise.batches)
-    except Exception as error:  # the fusion itself stands, whatever noise does to a network
-        return fused, Corrected(NONE, note=f"no correction by noise: {error}")
-    return result, replace(done, note="; ".join(filter(None, ["judged by inputs made of noise", done.note])))
+        result, done = _corrected_by(method, fused, parents, inputs, progress)
+    except (InputError, LinAlgError) as error:  # the fusion itself stands, and says why it was not corrected
+        return fused, Corrected(NONE, note=f"no correction by synthetic inputs: {error}")
+    return result, replace(done, note="; ".join(filter(None, ["judged by synthetic inputs", done.note])))
 
 
 def _corrected_by(
-    correcting: Correcting, fused: nn.Module, parents: Parents, batches: Batches, noise: Batches | None = None
+    method: str, fused: nn.Module, parents: Parents, inputs: Inputs, progress: Progress
 ) -> tuple[nn.Module, Corrected]:
     """The network with the correction that was asked for, or the best."""
-    forced = correcting.method in CORRECTIONS
+    forced = method in CORRECTIONS
+    batches, beside = (inputs.data, inputs.synthetic.batches) if inputs.data else (inputs.synthetic.batches, None)
+    assert batches is not None, "without inputs nothing is corrected"
     if parents.keep_their_functions(batches):
         if len(parents.models) == 1:
             return fused, Corrected(NONE, note="one model has no mean to come nearer to")
-        rows = [correcting.method] if forced else candidates(fused, data=correcting.data is not None)
-        start = Start(fused, parents.aligned, parents.weights, batches, noise=noise)
-    elif norms_of(fused) or correcting.method not in ("auto", "refit"):
+        rows = [method] if forced else candidates(fused, data=inputs.data is not None)
+        start = Start(fused, parents.aligned, parents.weights, batches, noise=beside)
+    elif norms_of(fused) or method not in ("auto", "refit"):
         note = (
             "units were merged, and the aligned networks do not compute what the models do; only a refit of a network"
+            " without batch norms is possible then"
         )
-        note += " without batch norms is possible then"
         return fused, Corrected(NONE, note=note)
     else:
         rows = ["refit"]
-        start = Start(fused, parents.scaled(), parents.weights, batches, noise=noise, carry=parents.carry(fused))
-    with watching(correcting.progress, "correcting") as watcher:
+        start = Start(fused, parents.scaled(), parents.weights, batches, noise=beside, carry=parents.carry(fused))
+    with watching(progress, "correcting") as watcher:
         return best_of(rows, start, watcher, forced=forced)
