@@ -1,6 +1,7 @@
 """Checkpoints: what is written is what is read, in every format, by this package and by the libraries that own them."""
 
 import json
+import os
 import pickle
 import struct
 from collections import OrderedDict
@@ -17,12 +18,13 @@ from torch import nn
 from transfuse import InputError
 from transfuse.checkpoints import (
     KEY,
+    Output,
     Provenance,
     card_path,
     check_writable,
     fitted,
     open_checkpoint,
-    sources,
+    origins_of,
     write_checkpoint,
 )
 from transfuse.checkpoints.safetensors_file import DTYPES
@@ -44,7 +46,7 @@ def same(one, other):
 
 def write(path, tensors, like=None, **options):
     like = like or plain(path.parent, tensors)
-    return write_checkpoint(path, tensors, like=like, provenance=MADE, **options)
+    return write_checkpoint(path, Output(tensors, like, MADE, **options))
 
 
 def plain(folder, tensors):
@@ -83,6 +85,64 @@ def test_tensors_are_mapped_not_read_and_files_are_never_changed(tmp_path):
     checkpoint.tensors["a.weight"].zero_()
     assert checkpoint.path.read_bytes() == before
     assert float(checkpoint.tensors["a.weight"].sum()) == 15
+
+
+def sparse(path, rows):
+    """A file with two tensors of zeros, of which the file system keeps nothing but the header."""
+    offsets = {name: [4096 * rows * i, 4096 * rows * (i + 1)] for i, name in enumerate("ab")}
+    header = {name: {"dtype": "F32", "shape": [rows, 1024], "data_offsets": each} for name, each in offsets.items()}
+    text = json.dumps(header).encode()
+    with path.open("wb") as file:
+        file.write(struct.pack("<Q", len(text)) + text)
+        file.truncate(8 + len(text) + 2 * 4096 * rows)
+
+
+def test_a_file_larger_than_memory_is_opened(tmp_path):
+    pages = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 4096
+    try:
+        sparse(tmp_path / "huge.safetensors", rows=pages * 3 // 5)
+    except OSError:
+        pytest.skip("the file system keeps no holes")
+    checkpoint = open_checkpoint(tmp_path / "huge.safetensors")
+    assert checkpoint.bytes > 4096 * pages
+    assert float(checkpoint.tensors["b"][-1, -1]) == 0
+
+
+def test_tensors_that_are_not_aligned_are_read(tmp_path):
+    header = {"x": {"dtype": "U8", "shape": [3], "data_offsets": [0, 3]},
+              "y": {"dtype": "F32", "shape": [2], "data_offsets": [3, 11]}}  # fmt: skip
+    text = json.dumps(header).encode()
+    (tmp_path / "a.safetensors").write_bytes(struct.pack("<Q", len(text)) + text + b"abc" + struct.pack("<ff", 1.5, 2))
+    same(open_checkpoint(tmp_path / "a.safetensors").tensors,
+         {"x": torch.tensor(list(b"abc"), dtype=torch.uint8), "y": torch.tensor([1.5, 2.0])})  # fmt: skip
+
+
+HOSTILE = {
+    "a gap": [["F32", [1], [0, 4]], ["F32", [1], [8, 12]]],
+    "an overlap": [["F32", [2], [0, 8]], ["F32", [2], [4, 12]]],
+    "a size that is none": [["F32", [-1], [0, 4]], ["F32", [2], [4, 12]]],
+    "a size beyond all memory": [["F32", [1 << 62, 1 << 62], [0, 4]], ["F32", [2], [4, 12]]],
+    "bytes beyond the end": [["F32", [1], [0, 4]], ["F32", [100], [4, 404]]],
+    "bytes before the start": [["F32", [1], [-4, 0]], ["F32", [3], [0, 12]]],
+    "another number of bytes": [["F32", [2], [0, 4]], ["F32", [2], [4, 12]]],
+    "a type that there is not": [["F99", [1], [0, 4]], ["F32", [2], [4, 12]]],
+}
+
+
+@pytest.mark.parametrize("header", HOSTILE.values(), ids=HOSTILE)
+def test_a_header_that_lies_is_refused(tmp_path, header):
+    specs = zip("ab", header, strict=True)
+    text = json.dumps({name: dict(zip(("dtype", "shape", "data_offsets"), spec, strict=True)) for name, spec in specs})
+    (tmp_path / "a.safetensors").write_bytes(struct.pack("<Q", len(text)) + text.encode() + bytes(12))
+    with pytest.raises(InputError, match=r"a\.safetensors is no whole safetensors file .*; save or download it again"):
+        open_checkpoint(tmp_path / "a.safetensors")
+
+
+def test_a_type_that_pytorch_has_not_is_named(tmp_path):
+    text = json.dumps({"w": {"dtype": "F6_E2M3", "shape": [4], "data_offsets": [0, 3]}}).encode()
+    (tmp_path / "a.safetensors").write_bytes(struct.pack("<Q", len(text)) + text + bytes(3))
+    with pytest.raises(InputError, match="tensor w has the unknown type 'F6_E2M3'"):
+        open_checkpoint(tmp_path / "a.safetensors")
 
 
 @pytest.mark.parametrize("where", ["length", "header", "numbers", "one more"])
@@ -126,7 +186,7 @@ def test_ties_survive_in_safetensors(tmp_path):
     safetensors.torch.save_model(model, str(tmp_path / "a.safetensors"))
     checkpoint = open_checkpoint(tmp_path / "a.safetensors")
     assert set(checkpoint.tensors) == set(model.state_dict())
-    write_checkpoint(tmp_path / "b.safetensors", dict(checkpoint.tensors), like=checkpoint, provenance=MADE)
+    write_checkpoint(tmp_path / "b.safetensors", Output(dict(checkpoint.tensors), checkpoint, MADE))
     twin = Tied()
     safetensors.torch.load_model(twin, str(tmp_path / "b.safetensors"))
     same(twin.state_dict(), model.state_dict())
@@ -137,7 +197,7 @@ def test_ties_survive_in_pytorch_files(tmp_path):
     torch.save(Tied().state_dict(), tmp_path / "a.pt")
     checkpoint = open_checkpoint(tmp_path / "a.pt")
     assert dict(checkpoint.ties) == {"read.weight": "embed.weight"}
-    write_checkpoint(tmp_path / "b.pt", dict(checkpoint.tensors), like=checkpoint, provenance=MADE)
+    write_checkpoint(tmp_path / "b.pt", Output(dict(checkpoint.tensors), checkpoint, MADE))
     state = torch.load(tmp_path / "b.pt", weights_only=True)
     assert state["embed.weight"].data_ptr() == state["read.weight"].data_ptr()
 
@@ -146,7 +206,7 @@ def test_a_tensor_that_the_model_ties_need_not_be_in_the_file(tmp_path):
     checkpoint = plain(tmp_path, {"embed.weight": torch.ones(5, 3)})
     full = fitted(checkpoint, ["embed.weight", "read.weight"], {"read.weight": "embed.weight"})
     same(full.tensors, {"embed.weight": torch.ones(5, 3), "read.weight": torch.ones(5, 3)})
-    write_checkpoint(tmp_path / "b.safetensors", dict(full.tensors), like=full, provenance=MADE)
+    write_checkpoint(tmp_path / "b.safetensors", Output(dict(full.tensors), full, MADE))
     assert set(safetensors.torch.load_file(tmp_path / "b.safetensors")) == {"embed.weight"}
 
 
@@ -159,7 +219,7 @@ def test_wrapped_states_are_found_and_written_alike(tmp_path, key, prefix, old):
     torch.save(content, tmp_path / "a.ckpt", _use_new_zipfile_serialization=not old)
     checkpoint = open_checkpoint(tmp_path / "a.ckpt")
     same(checkpoint.tensors, TENSORS)
-    write_checkpoint(tmp_path / "b.ckpt", dict(checkpoint.tensors), like=checkpoint, provenance=MADE)
+    write_checkpoint(tmp_path / "b.ckpt", Output(dict(checkpoint.tensors), checkpoint, MADE))
     written = torch.load(tmp_path / "b.ckpt", weights_only=True)
     same(written[key] if key else written, inner)
     if key:
@@ -173,7 +233,7 @@ def test_a_result_loads_where_the_input_did(tmp_path):
     model = nn.Sequential(nn.Linear(3, 2), nn.BatchNorm1d(2))
     torch.save(model.state_dict(), tmp_path / "a.pth")
     checkpoint = open_checkpoint(tmp_path / "a.pth")
-    write_checkpoint(tmp_path / "b.pth", dict(checkpoint.tensors), like=checkpoint, provenance=MADE)
+    write_checkpoint(tmp_path / "b.pth", Output(dict(checkpoint.tensors), checkpoint, MADE))
     state = torch.load(tmp_path / "b.pth", weights_only=True)
     assert state._metadata["1"]["version"] == 2
     model.load_state_dict(state)
@@ -183,7 +243,7 @@ def test_any_common_prefix_goes_if_the_model_has_none(tmp_path):
     checkpoint = plain(tmp_path, {f"model.net.{name}": tensor for name, tensor in TENSORS.items()})
     full = fitted(checkpoint, list(TENSORS))
     same(full.tensors, TENSORS)
-    write_checkpoint(tmp_path / "b.safetensors", dict(full.tensors), like=full, provenance=MADE)
+    write_checkpoint(tmp_path / "b.safetensors", Output(dict(full.tensors), full, MADE))
     assert set(safetensors.torch.load_file(tmp_path / "b.safetensors")) == set(checkpoint.tensors)
 
 
@@ -197,9 +257,9 @@ def test_all_that_does_not_fit_is_named_at_once(tmp_path):
 def test_metadata_survive_and_provenance_is_added(tmp_path):
     safetensors.torch.save_file(TENSORS, tmp_path / "a.safetensors", {"format": "pt", "note": "grüße"})
     checkpoint = open_checkpoint(tmp_path / "a.safetensors")
-    made = replace(MADE, sources=sources([checkpoint], [1.0]))
+    made = replace(MADE, sources=origins_of([checkpoint], [1.0]))
     for name in ("b.safetensors", "c.safetensors"):  # the second replaces the provenance of the first
-        write_checkpoint(tmp_path / name, dict(checkpoint.tensors), like=checkpoint, provenance=made)
+        write_checkpoint(tmp_path / name, Output(dict(checkpoint.tensors), checkpoint, made))
         checkpoint = open_checkpoint(tmp_path / name)
     assert {key: checkpoint.metadata[key] for key in ("format", "note")} == {"format": "pt", "note": "grüße"}
     (source,) = json.loads(checkpoint.metadata[KEY])["sources"]
@@ -262,7 +322,7 @@ def test_shards_come_through_and_old_ones_go(tmp_path):
     assert checkpoint.kind == "sharded"
     assert len(checkpoint.files) == 4
     same(checkpoint.tensors, tensors)
-    write_checkpoint(out, tensors, like=checkpoint, provenance=replace(MADE, seed=1), shard_bytes=200)
+    write_checkpoint(out, Output(tensors, checkpoint, replace(MADE, seed=1), shard_bytes=200))
     same(open_checkpoint(out).tensors, tensors)
     assert len(list(tmp_path.glob("m-*.safetensors"))) == 2
 
@@ -283,9 +343,7 @@ def test_a_hugging_face_folder_comes_through(tmp_path, shard_bytes):
     safetensors.torch.save_file({"x": torch.ones(50), "y": torch.ones(50)}, source / "model.safetensors")
     checkpoint = open_checkpoint(source)
     for _ in range(2):  # into an empty place, then over the old folder
-        write_checkpoint(
-            tmp_path / "b", dict(checkpoint.tensors), like=checkpoint, provenance=MADE, shard_bytes=shard_bytes
-        )
+        write_checkpoint(tmp_path / "b", Output(dict(checkpoint.tensors), checkpoint, MADE, shard_bytes=shard_bytes))
     twin = open_checkpoint(tmp_path / "b")
     assert twin.kind == "huggingface"
     same(twin.tensors, checkpoint.tensors)
@@ -301,15 +359,13 @@ def test_an_export_archive_comes_through_and_still_runs(tmp_path):
     checkpoint = open_checkpoint(tmp_path / "a.pt2")
     same(checkpoint.tensors, model.state_dict())
     doubled = {name: tensor * 2 for name, tensor in checkpoint.tensors.items()}
-    write_checkpoint(tmp_path / "b.pt2", doubled, like=checkpoint, provenance=MADE)
+    write_checkpoint(tmp_path / "b.pt2", Output(doubled, checkpoint, MADE))
     model.load_state_dict(doubled)
     extra = {"transfuse.json": ""}
     torch.testing.assert_close(torch.export.load(tmp_path / "b.pt2", extra_files=extra).module()(x), model(x))
     assert json.loads(extra["transfuse.json"])["method"] == "auto"
     with pytest.raises(InputError, match=r"made for 0\.weight of shape"):
-        write_checkpoint(
-            tmp_path / "c.pt2", {**doubled, "0.weight": torch.ones(5, 3)}, like=checkpoint, provenance=MADE
-        )
+        write_checkpoint(tmp_path / "c.pt2", Output({**doubled, "0.weight": torch.ones(5, 3)}, checkpoint, MADE))
     assert not (tmp_path / "c.pt2").exists()
 
 

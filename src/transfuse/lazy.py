@@ -56,7 +56,7 @@ def entries_of(state: Mapping[str, Tensor]) -> dict[str, Entry]:
     return {name: Entry(name, tensor.dtype, tuple(tensor.shape)) for name, tensor in state.items()}
 
 
-def renamed(state: Mapping[str, Tensor], sources: Mapping[str, str]) -> LazyState:
+def with_names(state: Mapping[str, Tensor], sources: Mapping[str, str]) -> LazyState:
     """The tensors of a state under other names: `sources` maps each new name to the one in `state`."""
     known = entries_of(state)
     entries = [Entry(new, known[old].dtype, known[old].shape) for new, old in sources.items()]

@@ -19,11 +19,16 @@ import torch
 from torch import Tensor
 
 from ..errors import InputError
+from ..files import whole_file
 from ..lazy import Entry, LazyState
+from .format import Format, Opener, Output
+from .provenance import KEY
+from .records import Checkpoint
 from .safetensors_file import raw
 
 CONFIG = "data/weights/model_weights_config.json"
-DTYPES = {
+ENDING = ".pt2"
+DTYPES = {  # by their numbers in the archive: torch._export.serde.schema.ScalarType
     1: torch.uint8, 2: torch.int8, 3: torch.int16, 4: torch.int32, 5: torch.int64, 6: torch.float16, 7: torch.float32,
     8: torch.float64, 10: torch.complex64, 11: torch.complex128, 12: torch.bool, 13: torch.bfloat16,
     28: torch.uint16, 29: torch.float8_e4m3fn, 30: torch.float8_e5m2, 34: torch.uint32, 35: torch.uint64,
@@ -57,8 +62,8 @@ def read(path: Path) -> tuple[LazyState, dict[str, str], dict[str, str]]:
     except (zipfile.BadZipFile, KeyError, ValueError, TypeError, struct.error) as error:
         raise InputError(f"{path} is no whole export archive ({error}); save or download it again") from error
     entries = [_entry(name, spec) for name, spec in config.items()]
-    read_one = LazyState(entries, lambda entry: _mapped(path, entry, places[entry.name], config[entry.name]))
-    return read_one, _ties(config), texts
+    tensors = LazyState(entries, lambda entry: _mapped(path, entry, places[entry.name], config[entry.name]))
+    return tensors, _ties(config), texts
 
 
 def _config(archive: zipfile.ZipFile) -> tuple[str, dict[str, Any]]:
@@ -99,7 +104,7 @@ def _mapped(path: Path, entry: Entry, start: int, spec: Mapping[str, Any]) -> Te
 
 
 def _ties(config: Mapping[str, Any]) -> dict[str, str]:
-    """Name -> first name of the same payload, seen in the same way."""
+    """For each tensor that has the same bytes as an earlier one, seen in the same way, the name of that one."""
     first: dict[str, str] = {}
     seen = {name: json.dumps([spec["path_name"], spec["tensor_meta"]], sort_keys=True) for name, spec in config.items()}
     return {name: first[key] for name, key in seen.items() if first.setdefault(key, name) != name}
@@ -134,3 +139,18 @@ def _check_rewritable(config: Mapping[str, Any], tensors: Mapping[str, Tensor]) 
                 f"the exported program is made for {name} of shape {list(entry.shape)}, the result has "
                 f"{list(tensors[name].shape)}; write .safetensors instead"
             )
+
+
+def _open(path: Path, opener: Opener) -> Checkpoint:
+    tensors, ties, texts = read(path)
+    return Checkpoint(path, FORMAT.name, tensors, (path,), ties, texts)
+
+
+def _write(out: Path, output: Output) -> list[Path]:
+    texts = {**output.like.metadata, f"{KEY}.json": output.provenance.json()}
+    with whole_file(out) as temporary:
+        write(temporary, output.like.path, output.tensors, texts)
+    return [out]
+
+
+FORMAT = Format("export", "an export archive", (ENDING,), is_archive, _open, _write, copies_input=True)

@@ -15,10 +15,11 @@ from torch import Tensor
 
 from ..checkpoints import (
     SHARD,
+    Output,
     Provenance,
     check_writable,
+    origins_of,
     size_told,
-    sources,
     write_checkpoint,
 )
 from ..errors import InputError
@@ -208,13 +209,11 @@ def _written(options: Namespace, job: Job, result: _Result, verb: str) -> Outcom
     """Write the result with its provenance."""
     first = job.checkpoints[0 if verb == "fuse" else 1]
     provenance = Provenance(
-        sources(job.checkpoints, result.weights), verb, options.method, METHODS[options.method].citation,
+        origins_of(job.checkpoints, result.weights), verb, options.method, METHODS[options.method].citation,
         _told_options(options), options.seed, result.status, result.objective, command(options),
     )  # fmt: skip
     tensors = _typed(result.tensors, entries_of(first.tensors), getattr(torch, options.dtype or "", None))
-    written = write_checkpoint(
-        Path(options.out), tensors, like=first, provenance=provenance, shard_bytes=options.shard_size or SHARD
-    )
+    written = write_checkpoint(Path(options.out), Output(tensors, first, provenance, options.shard_size or SHARD))
     files = [*map(str, written), *filter(None, [getattr(options, "report", None)])]
     data = {
         "out": options.out, "files": files, "method": options.method,
