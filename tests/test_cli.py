@@ -23,7 +23,8 @@ from torch import nn
 
 import transfuse
 from transfuse.checkpoints import open_checkpoint
-from transfuse.cli import main, parser
+from transfuse.cli import config, main, parser
+from transfuse.cli.verbs import VERBS
 from transfuse.networks import NETWORKS
 
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(transfuse.__file__).parents[1])}
@@ -324,18 +325,25 @@ def test_a_file_is_the_command(here, capsys):
     assert all(torch.equal(same[0][name], same[1][name]) for name in same[0])
 
 
-def test_every_flag_has_a_key(here, capsys):
-    from transfuse.cli import config
-
-    flags = config._flags()
-    assert {"method", "model", "model_args", "layout", "target", "weights", "low_memory", "report", "correct",
-            "terms", "force", "json", "shard_size", "example_inputs", "no_proof"} <= set(flags)  # fmt: skip
-    typed = config._arguments({"models": ["a", "b"], "out": "c", "low_memory": True, "force": False,
-                               "model_args": {"width": 3, "hidden": [1, 2]}}, "x.yml")  # fmt: skip
+def test_every_option_has_a_key(here, capsys):
+    keys = [option.name for option in VERBS["fuse"].options]
+    assert len(set(keys)) == len(keys)
+    typed = config.arguments_in({"models": ["a", "b"], "out": "c", "low_memory": True, "force": False, "seed": 3,
+                                 "input_shape": [3, 4], "target": ["s=3", "t=4"], "data": None, "weights": [2, 1],
+                                 "model_args": {"width": 3, "hidden": [1, 2]}}, "x.yml")  # fmt: skip
     options = parser.parse(typed)
     assert options.low_memory is True
     assert options.force is False
     assert options.model_args == ["width=3", "hidden=[1, 2]"]
+    assert (options.models, options.input_shape, options.target) == (["a", "b"], (3, 4), ["s=3", "t=4"])
+    assert (options.seed, options.weights, options.data) == (3, [2.0, 1.0], None)
+
+
+def test_a_switch_that_is_neither_on_nor_off_is_refused(here, capsys):
+    (here / "merge.yml").write_text(CONFIG + "force: perhaps\n")
+    code, _, err = call(capsys, "run", "merge.yml")
+    assert code == 2
+    assert "perhaps" in err
 
 
 def test_mistakes_in_a_file_are_named_all_at_once(here, capsys):

@@ -10,10 +10,11 @@ from .. import landscape
 from ..errors import InputError
 from ..files import whole_file
 from ..fusing import networks as api
-from .fusing import method_options
-from .jobs import check_new, opened_modules, prepared
-from .running import Outcome
-from .specs import check_measures, data_of, evaluation, example_inputs
+from .architectures import example_inputs
+from .data import inputs_and_labels
+from .evaluating import check_measures, evaluation
+from .jobs import check_new, method_options, opened_modules, prepared
+from .records import Outcome
 
 PICTURES = (".svg", ".pdf", ".png")
 
@@ -90,15 +91,16 @@ def _norm_data(options: Namespace) -> Any:
         return None
     if not options.data:
         raise InputError("--reset-batchnorm computes statistics from inputs: pass --data")
-    return list(data_of(options)[0].split(options.batch_size))
+    return list(inputs_and_labels(options)[0].split(options.batch_size))
 
 
 def _check_outputs(options: Namespace) -> None:
+    """Refuse what cannot be measured, written or drawn, before any work is done."""
     check_measures(options)
     check_new(options.out, force=options.force)
     check_new(options.plot, force=options.force)
     if options.out and Path(options.out).suffix not in (".json", ".npz"):
-        raise InputError(f"--out {options.out}: expected .json or .npz (--plot draws)")
+        raise InputError(f"--out {options.out}: expected .json or .npz (pictures are drawn by --plot)")
     if options.plot and Path(options.plot).suffix not in PICTURES:
         raise InputError(f"--plot {options.plot}: expected {', '.join(PICTURES)}")
     if options.plot:
@@ -106,7 +108,7 @@ def _check_outputs(options: Namespace) -> None:
 
 
 def _draw(options: Namespace, kind: str, record: Any) -> None:
-    """Draw a record into the file that was named."""
+    """Draw a record into the file that --plot names, if it names one."""
     if options.plot:
         from .. import plots
 
@@ -115,12 +117,13 @@ def _draw(options: Namespace, kind: str, record: Any) -> None:
 
 
 def _save(options: Namespace, record: landscape.Record) -> None:
+    """Write the numbers of a record to the file that --out names, if it names one."""
     if options.out:
         record.save(options.out)
 
 
 def _names(paths: list[str]) -> list[str]:
-    """File names; with their folders where two are alike."""
+    """File names as marks on a plane; with their folders where two are alike."""
     short = [Path(path).stem for path in paths]
     return short if len(set(short)) == len(short) else list(paths)
 
