@@ -15,14 +15,14 @@ TOP = "transfuse"
 
 # From the ground up. Rooms on one floor do not see each other.
 FLOORS = (
-    ("errors", "files", "lazy", "names", "progress", "renamed"),
+    ("errors", "files", "names", "renamed", "types", "versions"),
+    ("lazy", "progress"),
     ("layout", "networks"),
     ("transport",),
     ("barycenter", "modules"),
     ("tracing", "methods"),
     ("activations",),
-    ("corrections",),
-    ("synthetic",),
+    ("corrections", "synthetic"),
     ("landscape",),
     ("plots",),
     ("report",),  # of plain records; a fusion writes its own report, hence below fusing

@@ -21,6 +21,7 @@ from torch import Tensor
 from ..errors import InputError
 from ..files import whole_file
 from ..lazy import Entry, LazyState
+from ..types import State
 from .format import Format, Opener, Output
 from .provenance import KEY
 from .records import Checkpoint
@@ -104,13 +105,16 @@ def _mapped(path: Path, entry: Entry, start: int, spec: Mapping[str, Any]) -> Te
 
 
 def _ties(config: Mapping[str, Any]) -> dict[str, str]:
-    """For each tensor that has the same bytes as an earlier one, seen in the same way, the name of that one."""
+    """Each name that is a further one of some tensor, with the first name of that tensor.
+
+    Told by places in the archive, not in memory (`modules.ties_of`): tensors are not read for it.
+    """
     first: dict[str, str] = {}
     seen = {name: json.dumps([spec["path_name"], spec["tensor_meta"]], sort_keys=True) for name, spec in config.items()}
     return {name: first[key] for name, key in seen.items() if first.setdefault(key, name) != name}
 
 
-def write(path: Path, template: Path, tensors: Mapping[str, Tensor], texts: Mapping[str, str]) -> None:
+def write(path: Path, template: Path, tensors: State, texts: Mapping[str, str]) -> None:
     """A copy of an archive with other weights of the same shapes, and with further texts."""
     with zipfile.ZipFile(template) as old, zipfile.ZipFile(path, "w", zipfile.ZIP_STORED, allowZip64=True) as new:
         root, config = _config(old)
@@ -127,7 +131,7 @@ def write(path: Path, template: Path, tensors: Mapping[str, Tensor], texts: Mapp
             new.writestr(f"{root}extra/{name}", text)
 
 
-def _check_rewritable(config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None:
+def _check_rewritable(config: Mapping[str, Any], tensors: State) -> None:
     """Only whole, contiguous tensors of the same shapes can take the place of what is there."""
     for name, spec in config.items():
         entry, meta = _entry(name, spec), spec["tensor_meta"]

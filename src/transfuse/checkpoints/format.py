@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from torch import Tensor
-
+from ..types import State
 from .provenance import Provenance
 from .records import Checkpoint
 
@@ -28,7 +27,7 @@ class Output:
         shard_bytes: Most bytes of one file, in formats that may have several.
     """
 
-    tensors: Mapping[str, Tensor]
+    tensors: State
     like: Checkpoint
     provenance: Provenance
     shard_bytes: int = SHARD

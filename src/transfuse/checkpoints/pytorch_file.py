@@ -19,6 +19,8 @@ from torch import Tensor
 
 from ..errors import InputError
 from ..files import whole_file
+from ..modules import ties_of
+from ..types import State
 from .format import Format, Opener, Output
 from .provenance import KEY
 from .records import Checkpoint, Wrapping, wrapper_prefix
@@ -87,19 +89,6 @@ def _state_in(content: Any, path: Path) -> tuple[Mapping[str, Any], tuple[str, .
     )
 
 
-def ties_of(tensors: Mapping[str, Tensor]) -> dict[str, str]:
-    """For each tensor that lies in the same memory as an earlier one, seen in the same way, the name of that one."""
-    first: dict[tuple[Any, ...], str] = {}
-    ties = {}
-    for name, tensor in tensors.items():
-        if tensor.numel() == 0:
-            continue
-        place = (tensor.data_ptr(), tensor.dtype, tuple(tensor.shape), tensor.stride())
-        if first.setdefault(place, name) != name:
-            ties[name] = first[place]
-    return ties
-
-
 def is_plain(value: Any) -> bool:
     """Whether a value is made of numbers, texts, lists and mappings only."""
     if isinstance(value, Mapping):
@@ -108,7 +97,7 @@ def is_plain(value: Any) -> bool:
 
 
 def _content(
-    tensors: Mapping[str, Tensor], ties: Mapping[str, str], wrapping: Wrapping, provenance: Mapping[str, Any]
+    tensors: State, ties: Mapping[str, str], wrapping: Wrapping, provenance: Mapping[str, Any]
 ) -> dict[str, Any]:
     """What to save: the state, wrapped as it was, tied tensors sharing their memory, with its provenance."""
     state: OrderedDict[str, Tensor] = OrderedDict()

@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from torch import Tensor
-
 from ..lazy import entries_of
+from ..types import State
 
 PREFIXES = ("module.", "_orig_mod.")  # what DataParallel and torch.compile put before the name of every tensor
 
@@ -76,7 +75,7 @@ class Checkpoint:
 
     path: Path
     kind: str
-    tensors: Mapping[str, Tensor]
+    tensors: State
     files: tuple[Path, ...]
     ties: Mapping[str, str] = field(default_factory=dict)
     metadata: Mapping[str, str] = field(default_factory=dict)

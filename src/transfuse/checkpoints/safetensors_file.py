@@ -28,6 +28,7 @@ from torch import Tensor
 from ..errors import InputError
 from ..files import whole_file
 from ..lazy import Entry, LazyState, with_names
+from ..types import State
 from .format import Format, Opener, Output
 from .provenance import KEY
 from .records import Checkpoint, Wrapping, wrapper_prefix
@@ -91,7 +92,7 @@ def _mapped(path: Path, entry: Entry, begin: int) -> Tensor:
     return flat.view(entry.dtype).view(entry.shape)
 
 
-def write(file: BinaryIO, entries: Sequence[Entry], tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> None:
+def write(file: BinaryIO, entries: Sequence[Entry], tensors: State, metadata: Mapping[str, str]) -> None:
     """Write tensors one after another; those of wide types first, so that all are aligned.
 
     Args:

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from ..checkpoints import (
     SHARD,
@@ -26,6 +25,7 @@ from ..fusing.networks import FusedStates, proportions, target_widths
 from ..fusing.streaming import Streamed, fuse_streamed, in_scale_of_lazily
 from ..lazy import Entry, LazyState, entries_of
 from ..methods import METHODS
+from ..types import State
 from .architectures import blueprint
 from .config import read_config
 from .data import inputs_and_labels
@@ -192,7 +192,7 @@ def _written(options: Namespace, job: Job, fused: FusedStates | Streamed) -> Out
     return Outcome(data, text)
 
 
-def _in_types(tensors: Mapping[str, Tensor], like: Mapping[str, Entry], dtype: torch.dtype | None) -> LazyState:
+def _in_types(tensors: State, like: Mapping[str, Entry], dtype: torch.dtype | None) -> LazyState:
     """The tensors in the type that was asked for, or in the types of the first input."""
     entries = []
     for name, entry in entries_of(tensors).items():

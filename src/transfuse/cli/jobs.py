@@ -16,16 +16,16 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from torch import Tensor, nn
+from torch import nn
 
 from ..checkpoints import Checkpoint, fitted, open_checkpoint
-from ..checkpoints.pytorch_file import ties_of
 from ..errors import InputError, LayoutError, listing
 from ..layout import Layout, parse
 from ..lazy import entries_of
 from ..methods import METHODS
-from ..modules.rebuilding import with_state
+from ..modules import ties_of, with_state
 from ..tracing import trace
+from ..types import State
 from .architectures import Blueprint, blueprint, example_inputs
 from .values import pairs
 
@@ -50,7 +50,7 @@ class Job:
     build: Callable[[], nn.Module] | None = None
 
     @property
-    def states(self) -> list[Mapping[str, Tensor]]:
+    def states(self) -> list[State]:
         """The tensors of each checkpoint."""
         return [checkpoint.tensors for checkpoint in self.checkpoints]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from argparse import Namespace
 
 from ..checkpoints import fitted, open_checkpoint
-from ..checkpoints.pytorch_file import ties_of
 from ..errors import InputError
 from ..files import write_whole
+from ..modules import ties_of
 from ..tracing import prove
 from ..tracing import trace as traced
 from .architectures import blueprint, example_inputs
