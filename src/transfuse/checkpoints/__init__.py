@@ -10,7 +10,7 @@ from .opening import fitted, open_checkpoint
 from .provenance import KEY, Provenance, card, card_path, origins_of
 from .records import Checkpoint, Wrapping, size_told
 from .table import FORMATS
-from .writing import check_writable, write_checkpoint
+from .writing import check_new, check_writable, write_checkpoint
 
 __all__ = [
     "FORMATS",
@@ -23,6 +23,7 @@ __all__ = [
     "Wrapping",
     "card",
     "card_path",
+    "check_new",
     "check_writable",
     "fitted",
     "open_checkpoint",

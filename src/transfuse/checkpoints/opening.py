@@ -5,43 +5,49 @@ The format is told by what the file is: its ending only decides between what con
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from ..errors import InputError, listing
 from ..lazy import with_names
+from .format import Format
 from .records import Checkpoint
 from .sharded_files import INDEX
 from .table import FORMATS
 
 
-def open_checkpoint(path: str | Path) -> Checkpoint:
+def open_checkpoint(path: str | Path, *, formats: Sequence[Format] = FORMATS) -> Checkpoint:
     """Open a file or folder; tensors are read when they are asked for.
+
+    Args:
+        path: Where it is.
+        formats: The table of formats; the first one that recognises the path opens it.
 
     Raises:
         InputError: it is missing, damaged, of no known format, or would need code to be run.
     """
     path = Path(path)
     if not path.exists():
-        raise InputError(f"{path} does not exist; expected a checkpoint ({_near(path)})")
+        raise InputError(f"{path} does not exist; expected a checkpoint ({_near(path, formats)})")
     try:
-        return _opened(path)
+        return _opened(path, formats)
     except OSError as error:
         raise InputError(f"{path} cannot be read ({error.strerror or error}); check the file and its rights") from error
 
 
-def _opened(path: Path) -> Checkpoint:
-    """What the first format makes of a path that recognises it."""
-    return next(row for row in FORMATS if row.recognises(path)).open(path, _opened)
+def _opened(path: Path, formats: Sequence[Format]) -> Checkpoint:
+    """What the first format that recognises a path makes of it."""
+    row = next(row for row in formats if row.recognises(path))
+    return row.open(path, lambda other: _opened(other, formats))
 
 
-def _near(path: Path) -> str:
+def _near(path: Path, formats: Sequence[Format]) -> str:
     """What there is instead, in the folder that was named."""
     folder = path.parent
     if not folder.is_dir():
         return f"there is no folder {folder}"
-    endings = (INDEX, *(ending for row in FORMATS for ending in row.endings))
+    endings = (INDEX, *(ending for row in formats for ending in row.endings))
     found = sorted(each.name for each in folder.iterdir() if each.name.endswith(endings))
     return f"in that folder: {', '.join(found[:6])}" if found else "no checkpoints are in that folder"
 

@@ -7,6 +7,7 @@ of the first input.
 from __future__ import annotations
 
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 from ..errors import InputError
@@ -15,6 +16,19 @@ from .format import Format, Output
 from .provenance import card, card_path
 from .records import Checkpoint, size_told
 from .table import FORMATS
+
+
+def check_new(path: str | Path, *, force: bool) -> None:
+    """Refuse to write over what is there, or into a folder that is not there.
+
+    Raises:
+        InputError: the path exists and `force` does not allow to replace it, or its folder does not exist.
+    """
+    path = Path(path)
+    if path.exists() and not force:
+        raise InputError(f"{path} exists; pass --force to replace it, or another path")
+    if not path.parent.is_dir():
+        raise InputError(f"the folder {path.parent} does not exist; create it first (mkdir -p), or write elsewhere")
 
 
 def check_writable(out: Path, like: Checkpoint, needed: int, *, force: bool = False) -> None:
@@ -30,12 +44,9 @@ def check_writable(out: Path, like: Checkpoint, needed: int, *, force: bool = Fa
         InputError: the result exists, its folder does not or is not writable, the disk is full, or the ending is
             unknown or does not suit the first input.
     """
-    _format_of(out, like)
-    if out.exists() and not force:
-        raise InputError(f"{out} exists; pass --force to replace it, or another path")
+    _format_of(out, like, FORMATS)
+    check_new(out, force=force)
     folder = out.parent
-    if not folder.is_dir():
-        raise InputError(f"the folder {folder} does not exist; create it first (mkdir -p), or write elsewhere")
     try:
         with whole_file(folder / f".{out.name}.probe") as temporary:
             temporary.touch()
@@ -50,22 +61,31 @@ def check_writable(out: Path, like: Checkpoint, needed: int, *, force: bool = Fa
         )
 
 
-def write_checkpoint(out: Path, output: Output) -> list[Path]:
-    """Write a state and its model card; gives the files written."""
-    written = _format_of(out, output.like).write(out, output)
+def write_checkpoint(out: Path, output: Output, *, formats: Sequence[Format] = FORMATS) -> list[Path]:
+    """Write a state and its model card; gives the files written.
+
+    Args:
+        out: Where to; the ending says the format.
+        output: The state, and what is written with it.
+        formats: The table of formats.
+
+    Raises:
+        InputError: the ending is unknown or does not suit the first input.
+    """
+    written = _format_of(out, output.like, formats).write(out, output)
     path = card_path(out)
     return written if path in written else [*written, write_whole(path, card(output.provenance, out.name).encode())]
 
 
-def _format_of(out: Path, like: Checkpoint) -> Format:
+def _format_of(out: Path, like: Checkpoint, formats: Sequence[Format]) -> Format:
     """The format that a path asks for."""
-    named = next((row for row in FORMATS if row.endings and out.name.endswith(row.endings)), None)
+    named = next((row for row in formats if row.endings and out.name.endswith(row.endings)), None)
     if named is not None and named.copies_input and like.kind != named.name:
         raise InputError(f"{out}: {named.title} can only be written when the first input is one")
-    folder = next((row for row in FORMATS if not row.endings and row.name == like.kind and not out.is_file()), None)
+    folder = next((row for row in formats if not row.endings and row.name == like.kind and not out.is_file()), None)
     if found := named or folder:
         return found
-    raise InputError(f"{out}: the ending says the format; expected {', '.join(map(_asked_by, FORMATS))}")
+    raise InputError(f"{out}: the ending says the format; expected {', '.join(map(_asked_by, formats))}")
 
 
 def _asked_by(row: Format) -> str:

@@ -14,6 +14,7 @@ from ..checkpoints import (
     SHARD,
     Output,
     Provenance,
+    check_new,
     check_writable,
     origins_of,
     size_told,
@@ -30,7 +31,7 @@ from .architectures import blueprint
 from .config import read_config
 from .data import inputs_and_labels
 from .evaluating import labeled_evaluation
-from .jobs import Job, check_new, method_options, prepared
+from .jobs import Job, method_options, prepared
 from .planning import estimate, told_plan
 from .records import Outcome
 from .retelling import command, told_options
@@ -109,10 +110,10 @@ def _checked_job(options: Namespace, paths: list[str]) -> Job:
     """Checkpoints and their layout; where the result goes is looked at first, for it costs nothing."""
     out = Path(options.out)
     if any(out.exists() and Path(path).exists() and out.samefile(path) for path in paths):
-        raise InputError(f"{out} is one of the inputs; write elsewhere")
-    if out.exists() and not options.force and not options.dry_run:
-        raise InputError(f"{out} exists; pass --force to replace it, or another path")
-    check_new(getattr(options, "report", None), force=options.force)
+        raise InputError(f"{out} is one of the inputs, which are never written over; write elsewhere")
+    check_new(out, force=options.force or options.dry_run)
+    if getattr(options, "report", None):
+        check_new(options.report, force=options.force)
     job = prepared(options, paths)
     check_writable(out, job.checkpoints[0], _size(options, job), force=options.force or options.dry_run)
     return job

@@ -177,17 +177,6 @@ def read_layout(path: str) -> Layout:
         raise InputError(f"--layout {path} is no text; expected what `transfuse trace` prints") from error
 
 
-def check_new(path: str | None, *, force: bool) -> None:
-    """Refuse to write a file over another one, or where nothing can be written."""
-    if path is None:
-        return
-    file = Path(path)
-    if file.exists() and not force:
-        raise InputError(f"{path} exists; pass --force to replace it, or another path")
-    if not file.parent.is_dir():
-        raise InputError(f"the folder {file.parent} does not exist; create it first (mkdir -p), or write elsewhere")
-
-
 def _check_different(paths: Sequence[str]) -> None:
     """Refuse a checkpoint that is given twice."""
     seen: list[str] = []

@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from .. import landscape
+from ..checkpoints import check_new
 from ..errors import InputError
 from ..files import whole_file
 from ..fusing import networks as api
 from .architectures import example_inputs
 from .data import inputs_and_labels
 from .evaluating import check_measures, evaluation
-from .jobs import check_new, method_options, opened_modules, prepared
+from .jobs import method_options, opened_modules, prepared
 from .records import Outcome
 
 PICTURES = (".svg", ".pdf", ".png")
@@ -42,7 +43,9 @@ def barrier(options: Namespace) -> Outcome:
             "positions": found.positions.tolist(),
             "values": {metric: found.of(metric).tolist() for metric in found.metrics}, "failed": failed}  # fmt: skip
     told = (
-        f"{found}\n{first}: a barrier of {heights[first]:.4g}, allowed {options.at_most:.4g}" if failed else str(found)
+        f"{found}\n{first}: the barrier is {heights[first]:.4g}, higher than --at-most {options.at_most:.4g}"
+        if failed
+        else str(found)
     )
     return Outcome(data, told, asked=True, failed=failed)
 
@@ -97,8 +100,8 @@ def _norm_data(options: Namespace) -> Any:
 def _check_outputs(options: Namespace) -> None:
     """Refuse what cannot be measured, written or drawn, before any work is done."""
     check_measures(options)
-    check_new(options.out, force=options.force)
-    check_new(options.plot, force=options.force)
+    for path in filter(None, (options.out, options.plot)):
+        check_new(path, force=options.force)
     if options.out and Path(options.out).suffix not in (".json", ".npz"):
         raise InputError(f"--out {options.out}: expected .json or .npz (pictures are drawn by --plot)")
     if options.plot and Path(options.plot).suffix not in PICTURES:

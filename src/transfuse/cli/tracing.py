@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from argparse import Namespace
 
-from ..checkpoints import fitted, open_checkpoint
+from ..checkpoints import check_new, fitted, open_checkpoint
 from ..errors import InputError
 from ..files import write_whole
 from ..modules import ties_of
 from ..tracing import prove
 from ..tracing import trace as traced
 from .architectures import blueprint, example_inputs
-from .jobs import check_new, hush_warnings, loaded, read_layout
+from .jobs import hush_warnings, loaded, read_layout
 from .records import Outcome
 from .values import pairs
 
@@ -21,7 +21,8 @@ def trace(options: Namespace) -> Outcome:
     hush_warnings(options)
     if options.model is None:
         raise InputError("name the network: pass --model SPEC")
-    check_new(options.out, force=options.force)
+    if options.out:
+        check_new(options.out, force=options.force)
     plan = blueprint(options.model, pairs(options.model_args, "--model-args"))
     model = plan.build().eval()
     if options.checkpoint:
