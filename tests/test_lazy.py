@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from transfuse.lazy import Entry, LazyState, entries_of, renamed
+from transfuse.lazy import Entry, LazyState, entries_of, with_names
 
 ENTRIES = [Entry("a", torch.float16, (2, 3)), Entry("b", torch.int64, ())]
 
@@ -35,7 +35,7 @@ def test_entries_of_tensors_in_memory_are_those_of_lazy_ones():
 
 def test_one_tensor_may_stand_under_two_new_names():
     state, read = counting()
-    twice = renamed(state, {"x": "a", "y": "a"})
+    twice = with_names(state, {"x": "a", "y": "a"})
     assert [entry.shape for entry in twice.entries.values()] == [(2, 3), (2, 3)]
     assert read == []
     assert torch.equal(twice["x"], twice["y"])

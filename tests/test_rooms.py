@@ -15,13 +15,13 @@ TOP = "transfuse"
 
 # From the ground up. Rooms on one floor do not see each other.
 FLOORS = (
-    ("errors", "files", "lazy", "progress", "renamed", "transport", "types"),
+    ("errors", "files", "names", "renamed", "transport", "types", "versions"),
+    ("lazy", "progress"),
     ("layout", "networks"),
     ("barycenter", "modules"),
     ("tracing", "methods"),
     ("activations",),
-    ("corrections",),
-    ("synthetic",),
+    ("corrections", "synthetic"),
     ("landscape",),
     ("plots",),
     ("report",),  # of plain records; a fusion writes its own report, hence below fusing

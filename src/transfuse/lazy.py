@@ -12,6 +12,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from .types import State
+
 
 @dataclass(frozen=True)
 class Entry:
@@ -49,14 +51,14 @@ class LazyState(Mapping[str, Tensor]):
         return len(self.entries)
 
 
-def entries_of(state: Mapping[str, Tensor]) -> dict[str, Entry]:
+def entries_of(state: State) -> dict[str, Entry]:
     """The entry of every tensor of a state; tensors of a lazy state are not made for it."""
     if isinstance(state, LazyState):
         return state.entries
     return {name: Entry(name, tensor.dtype, tuple(tensor.shape)) for name, tensor in state.items()}
 
 
-def renamed(state: Mapping[str, Tensor], sources: Mapping[str, str]) -> LazyState:
+def with_names(state: State, sources: Mapping[str, str]) -> LazyState:
     """The tensors of a state under other names: `sources` maps each new name to the one in `state`."""
     known = entries_of(state)
     entries = [Entry(new, known[old].dtype, known[old].shape) for new, old in sources.items()]

@@ -53,7 +53,9 @@ class Method:
         balance: Bring every model to a canonical scale first, where its layout allows scales.
         order_free: The order of the models shall not matter: they are worked on in an order of their own.
         terms: What units are matched by: `weights`, `activations` or `both`; default: both if there is data.
-        correct: The correction at the end, by data or by noise.
+        correct: The correction at the end, by data or by synthetic inputs: `auto`, `none` or a row of `CORRECTIONS`.
+        passes: How often all spaces are gone through (starts times sweeps), as counted on two trained networks; from
+            this the time of a fusion is estimated. A row without it is taken to be as slow as `auto`.
     """
 
     summary: str
@@ -63,6 +65,7 @@ class Method:
     order_free: bool = False
     terms: str | None = None
     correct: str = "none"
+    passes: int = 20
 
     if not TYPE_CHECKING:  # a type checker shall go on to find attributes that do not exist
         __getattr__ = missing_attribute
@@ -259,22 +262,26 @@ METHODS: dict[str, Method] = {
         balance=True,
         order_free=True,
         correct="auto",
+        passes=20,
     ),
     "gwb": Method(
         "layer by layer by incoming weights, hidden-to-hidden weights included; target updated to the barycenter (for "
         "RNNs give epsilon=0.2: exact couplings end in poor optima)",
         "Akash, Li and Garcia Trillos (2022), Section 3, Algorithm 2; arXiv:2210.06671",
         _gwb,
+        passes=6,
     ),
     "wb": Method(
         "layer by layer by incoming weights, hidden-to-hidden weights left out; target updated to the barycenter",
         "Akash, Li and Garcia Trillos (2022), Section 2, Algorithm 1; arXiv:2210.06671",
         _wb,
+        passes=2,
     ),
     "ot": Method(
         "layer by layer by incoming weights, once, to the first model; squared or plain distance",
         "Singh and Jaggi (2020), Model Fusion via Optimal Transport; arXiv:1910.05653",
         _ot,
+        passes=1,
     ),
     "rebasin": Method(
         "weight matching: joint sweeps over incoming and outgoing weights without signs, to convergence; more than two "
@@ -282,6 +289,7 @@ METHODS: dict[str, Method] = {
         "Ainsworth, Hayase and Srinivasa (2023), Git Re-Basin, Algorithms 1 and 3; arXiv:2209.04836",
         _rebasin,
         order_free=True,
+        passes=5,
     ),
     "activation": Method(
         "activation matching: units that answer alike to data, sign included; each model to the mean of the others",
@@ -289,17 +297,22 @@ METHODS: dict[str, Method] = {
         _activation,
         order_free=True,
         terms="activations",
+        passes=1,
     ),
     "fedma": Method(
         "one-shot FedMA: layer by layer, one model after another, costs of a Beta-Bernoulli process, no new units",
         "Wang et al. (2020), Federated Learning with Matched Averaging; arXiv:2002.06440",
         _fedma,
+        passes=1,
     ),
     "c2m3": Method(
         "all spaces of all models at once, cycle-consistent, by Frank and Wolfe's method",
         "Crisostomi et al. (2024), Cycle-Consistent Multi-Model Merging; arXiv:2405.17897",
         _c2m3,
         order_free=True,
+        passes=30,
     ),
-    "vanilla": Method("no matching: the plain weighted average", "McMahan et al. (2017); arXiv:1602.05629", _vanilla),
+    "vanilla": Method(
+        "no matching: the plain weighted average", "McMahan et al. (2017); arXiv:1602.05629", _vanilla, passes=0
+    ),
 }

@@ -12,18 +12,19 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from .errors import InputError
 from .landscape import Barrier, Network, Plane
 from .landscape import similarity as cosines
-from .landscape.combining import state_of
+from .modules import state_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-Array = NDArray[np.float64]
+from .types import Array
+
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 

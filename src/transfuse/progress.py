@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Literal, TextIO
 
-Watch = Callable[[str, int, int], None]
+from .types import Watch
+
 Progress = bool | Literal["always"] | Watch
 
 WIDTH = 24

@@ -1,4 +1,4 @@
-"""The types that every room speaks of, each defined once."""
+"""Types that many rooms share, each defined here and nowhere else."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-State = Mapping[str, Tensor]  # parameters and buffers by name
+State = Mapping[str, Tensor]  # the tensors of a network by name, as in `state_dict`
 Array = NDArray[np.float64]
-Watch = Callable[[str, int, int], None]  # is told of progress: `watch(stage, done, total)`
-Forward = Callable[[nn.Module, Any], Any]  # runs a model on a batch
+Watch = Callable[[str, int, int], None]  # told how far it is: `watch(stage, done, total)`
+Forward = Callable[[nn.Module, Any], Any]  # runs a network on a batch; what it gives

@@ -55,8 +55,8 @@ def test_the_table_has_the_direct_values():
     assert rows["fused"] == evaluate(fusion.model)
     assert rows["vanilla (plain average)"] == pytest.approx(evaluate(fused(method="vanilla").model))
     with torch.no_grad():
-        outputs = sum(parent(X) for parent in fusion.parents) / 2
-    assert rows["ensemble (mean of outputs)"]["loss"] == pytest.approx(float(nn.functional.cross_entropy(outputs, Y)))
+        shares = sum(parent(X).softmax(1) for parent in fusion.parents) / 2
+    assert rows["ensemble (mean of outputs)"]["loss"] == pytest.approx(float(nn.functional.nll_loss(shares.log(), Y)))
 
 
 def test_barriers_and_plane_belong_to_the_fusion():

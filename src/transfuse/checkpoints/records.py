@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
-
-from torch import Tensor
+from typing import Any
 
 from ..lazy import entries_of
+from ..types import State
 
-Kind = Literal["safetensors", "sharded", "pytorch", "huggingface", "export"]
+PREFIXES = ("module.", "_orig_mod.")  # what DataParallel and torch.compile put before the name of every tensor
 
 
 def size_told(count: int) -> str:
-    """Bytes for people.
+    """A number of bytes as people write it.
 
     Example:
         >>> size_told(96), size_told(10_248), size_told(18_446_480), size_told(1_007_000_000)
@@ -37,12 +36,27 @@ class Wrapping:
         prefix: What stands before every name in the file (`module.`).
         rest: Plain values beside the state (epoch, hyper-parameters); optimisers and other tensors are left out.
         versions: Versions of the modules, which PyTorch keeps with a state.
+        names_ties: Whether a file that holds a tied tensor once names its other names in the metadata.
     """
 
     keys: tuple[str, ...] = ()
     prefix: str = ""
     rest: Mapping[str, Any] = field(default_factory=dict)
     versions: Mapping[str, Any] = field(default_factory=dict)
+    names_ties: bool = True
+
+
+def wrapper_prefix(names: Sequence[str]) -> str:
+    """What wrappers of modules have put before all of these names.
+
+    Example:
+        >>> wrapper_prefix(["_orig_mod.module.weight", "_orig_mod.module.bias"])
+        '_orig_mod.module.'
+    """
+    prefix = ""
+    while more := next((p for p in PREFIXES if names and all(name.startswith(prefix + p) for name in names)), ""):
+        prefix += more
+    return prefix
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,17 +65,17 @@ class Checkpoint:
 
     Args:
         path: Where it is.
-        kind: Its format.
+        kind: The name of its format.
         tensors: The state; a tied tensor is there under each of its names.
         files: All files that hold tensors.
-        ties: Name -> the name under which the file holds the same tensor.
-        metadata: Texts that the file carries.
+        ties: For each tied tensor that the file does not hold under its own name, the name under which it does.
+        metadata: Texts that the file carries, by name.
         wrapping: How the state lies in its file.
     """
 
     path: Path
-    kind: Kind
-    tensors: Mapping[str, Tensor]
+    kind: str
+    tensors: State
     files: tuple[Path, ...]
     ties: Mapping[str, str] = field(default_factory=dict)
     metadata: Mapping[str, str] = field(default_factory=dict)
@@ -69,6 +83,6 @@ class Checkpoint:
 
     @property
     def bytes(self) -> int:
-        """Size of all tensors, tied ones counted once."""
+        """Size of all tensors in bytes, tied ones counted once."""
         entries = entries_of(self.tensors)
         return sum(entry.bytes for name, entry in entries.items() if name not in self.ties)

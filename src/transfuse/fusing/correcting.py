@@ -14,15 +14,20 @@ from torch.linalg import LinAlgError  # type: ignore[attr-defined]
 
 from ..activations import Batches
 from ..barycenter import Couplings
-from ..corrections import CORRECTIONS, NONE, Corrected, Start, best_of, candidates, norms_of, numbers_in
+from ..corrections import AUTO, CORRECTIONS, NONE, Corrected, Uncorrected, best_of, candidates, norms_of
 from ..errors import InputError
 from ..layout import Layout, balanced
 from ..layout.moving import Pair, carried
-from ..modules import with_state
+from ..modules import numbers_in, undisturbed, with_state
 from ..progress import Progress, watching
-from ..synthetic import evaluated, is_half
+from ..synthetic import is_half
 from .inputs import Inputs
 from .working import type_of
+
+MERGED = (
+    "units were merged, and the aligned networks do not compute what the models do: then only {able} is possible, and "
+    "only for networks without batch norms"
+)
 
 
 def check_correction(method: str, model: nn.Module, *, inputs: bool) -> None:
@@ -31,12 +36,12 @@ def check_correction(method: str, model: nn.Module, *, inputs: bool) -> None:
     Raises:
         InputError: in these cases.
     """
-    if method not in ("auto", NONE, *CORRECTIONS):
-        raise InputError(f"correct is {method!r}; expected auto, none, {', '.join(CORRECTIONS)}")
+    if method not in (AUTO, NONE, *CORRECTIONS):
+        raise InputError(f"correct is {method!r}; expected {AUTO}, {NONE}, {', '.join(CORRECTIONS)}")
     if method in CORRECTIONS and not inputs:
         raise InputError(f"correct is {method!r}, but there are no inputs; pass data= or example_inputs")
-    if method == "batchnorm" and not norms_of(model):
-        raise InputError("correct is 'batchnorm', but the models have no batch norm with running statistics")
+    if method in CORRECTIONS and CORRECTIONS[method].needs_batch_norm and not norms_of(model):
+        raise InputError(f"correct is {method!r}, but the models have no batch norm with running statistics")
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +67,7 @@ class Parents:
     def keep_their_functions(self, batches: Batches) -> bool:
         """Whether the aligned networks compute what the models do: not so where units were merged."""
         batch = next(iter(batches))
-        with evaluated([*self.models, *self.aligned]):
+        with undisturbed(*self.models, *self.aligned):
             for model, twin in zip(self.models, self.aligned, strict=True):
                 one, other = (numbers_in(batch.run(each)) for each in (model, twin))
                 if one.shape != other.shape or float((one - other).abs().max()) > 1e-2 * float(one.abs().max()):
@@ -138,15 +143,13 @@ def _corrected_by(
         if len(parents.models) == 1:
             return fused, Corrected(NONE, note="one model has no mean to come nearer to")
         rows = [method] if forced else candidates(fused, data=inputs.data is not None)
-        start = Start(fused, parents.aligned, parents.weights, batches, noise=beside)
-    elif norms_of(fused) or method not in ("auto", "refit"):
-        note = (
-            "units were merged, and the aligned networks do not compute what the models do; only a refit of a network"
-            " without batch norms is possible then"
-        )
-        return fused, Corrected(NONE, note=note)
+        start = Uncorrected(fused, parents.aligned, parents.weights, batches, synthetic=beside)
     else:
-        rows = ["refit"]
-        start = Start(fused, parents.scaled(), parents.weights, batches, noise=beside, carry=parents.carry(fused))
-    with watching(progress, "correcting") as watcher:
-        return best_of(rows, start, watcher, forced=forced)
+        able = [name for name, row in CORRECTIONS.items() if row.carries]
+        rows = [name for name in able if method in (AUTO, name)]
+        if norms_of(fused) or not rows:
+            return fused, Corrected(NONE, note=MERGED.format(able=" or ".join(able)))
+        carry = parents.carry(fused)
+        start = Uncorrected(fused, parents.scaled(), parents.weights, batches, synthetic=beside, carry=carry)
+    with watching(progress, "correcting") as watch:
+        return best_of(rows, start, watch, forced=forced)

@@ -14,7 +14,8 @@ from torch import nn
 from ..activations import Batches, Terms, activation_terms
 from ..errors import InputError
 from ..layout import Layout
-from ..synthetic import SyntheticInputs, evaluated
+from ..modules import undisturbed
+from ..synthetic import SyntheticInputs
 
 TermsName = Literal["weights", "activations", "both"]
 
@@ -53,5 +54,5 @@ class Inputs:
             return None
         if batches is None:
             raise InputError(f"terms is {terms!r}, but there is no data to see activations on; pass data=")
-        with evaluated(models):
+        with undisturbed(*models):
             return Activations(activation_terms(models, layout, batches), weights=terms == "both")

@@ -11,6 +11,7 @@ from typing import Any
 from torch import nn
 
 from ..activations import Batches
+from ..corrections import AUTO, NONE
 from ..errors import InputError
 from ..layout import Layout, in_scale_of
 from ..modules import Arguments, check_runs, model_state, undisturbed, with_state
@@ -50,10 +51,10 @@ def fuse(  # noqa: PLR0913
             data, unless the method says.
         correct: The correction at the end: a row of `transfuse.CORRECTIONS`, `auto` (the one that is judged best
             without labels) or `none`; default: what the method says (`auto` ends with one, published methods do not).
-        synthetic: Without data, correct by inputs made of noise, if that is judged an improvement; networks with
-            convolutions are matched by them too.
+        synthetic: Without data, correct by synthetic inputs, if that is judged an improvement; networks with
+            convolutions are matched by them too. See `transfuse.synthetic_inputs`.
         forward: Runs a model on a batch of the data, where batches are of another kind.
-        seed: For the order of sweeps, for restarts, and for noise.
+        seed: For the order of sweeps, for restarts, and for synthetic inputs.
         progress: Show how far it is, on standard error: if that is a terminal (True), or "always". Or a function
             `watch(stage, done, total)` of your own.
         **options: Options of the method; `transfuse.METHODS[method].options` lists them.
@@ -84,7 +85,9 @@ def fuse(  # noqa: PLR0913
     example = Arguments.of(example_inputs) if synthetic and example_inputs is not None else None
     correction = correct or row.correct
     check_correction(correction, models[0], inputs=batches is not None or example is not None)
-    made = SyntheticInputs.of(models, example, correction, data=batches is not None, seed=seed, progress=progress)
+    example = None if correction == NONE else example
+    plain, has_data = correction != AUTO, batches is not None
+    made = SyntheticInputs.of(models, example, plain=plain, data=has_data, seed=seed, progress=progress)
     inputs = Inputs(batches, made)
     states = fuse_states(
         own,

@@ -9,7 +9,6 @@ import platform
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -20,12 +19,11 @@ from ..corrections import NONE
 from ..corrections.batch_norm import norms_of
 from ..errors import InputError
 from ..landscape import Axes, Barrier, Family, Plane, Survey, barrier, plane, similarity
-from ..landscape.combining import state_of
 from ..landscape.geometry import FLAT
 from ..methods import METHODS
-from ..modules.ensemble import Ensemble
-from ..modules.rebuilding import with_state
+from ..modules import Ensemble, state_of, with_state
 from ..plots import entries_per_row, pooled
+from ..versions import package_versions
 from .contents import CouplingPicture, Fused, Report, Request, Row, States
 
 PAIRS = 3  # barriers are drawn from the first model to this many others
@@ -88,12 +86,9 @@ def parameters(model: nn.Module) -> int:
 
 
 def versions() -> dict[str, str]:
-    """Of what the result depends on."""
+    """Versions of what the result depends on, the system, and the date."""
     return {
-        "transfuse": import_module("transfuse").__version__,
-        "torch": str(torch.__version__),
-        "numpy": np.__version__,
-        "Python": platform.python_version(),
+        **package_versions(),
         "system": f"{platform.system()} {platform.machine()}",
         "date": time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
     }

@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 
 from ..landscape import Mark, Plane
 from ..plots import contour_levels
+from ..types import Array
 from .svg import WIDTH, Point, colour, drawing, number
 
-Array = NDArray[np.float64]
 Place = Callable[[float, float], Point]
 Box = tuple[float, float, float, float]
 

@@ -12,9 +12,9 @@ from html import escape
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from ..types import Array
+
 Point = tuple[float, float]
 Series = Mapping[str, tuple[Sequence[float], Sequence[float]]]
 
