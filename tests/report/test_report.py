@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 import transfuse
-from browser import MISSING, window
+from browser import MISSING, console_errors, open_page, point_at, window
 from transfuse import InputError
 from transfuse.report import Request, gather, page
 
@@ -162,11 +162,11 @@ def test_a_browser_shows_it_without_errors_and_without_scrolling_sideways(tmp_pa
     path = tmp_path / "report.html"
     path.write_text(page(small_report()), "utf-8")
     with window(width, dark=dark) as opened:
-        opened.get(path)
-        assert opened.run("return innerWidth") == width
-        assert opened.run("return document.documentElement.scrollWidth") <= width
+        open_page(opened, path)
+        assert opened.execute_script("return innerWidth") == width
+        assert opened.execute_script("return document.documentElement.scrollWidth") <= width
         ground, ink = (
-            [int(part) for part in re.findall(r"\d+", opened.run(f"return getComputedStyle(document.body).{name}"))[:3]]
+            [int(part) for part in re.findall(r"\d+", opened.execute_script(f"return getComputedStyle(document.body).{name}"))[:3]]
             for name in ("backgroundColor", "color")
         )
         assert (np.mean(ground) < np.mean(ink)) == dark
@@ -175,19 +175,19 @@ def test_a_browser_shows_it_without_errors_and_without_scrolling_sideways(tmp_pa
             "const box = map.querySelectorAll('.cells rect')[7].getBoundingClientRect();"
             "return [box.x + box.width / 2, box.y + box.height / 2]"
         )
-        opened.point(*opened.run(script))
-        told = opened.run(
+        point_at(opened, *opened.execute_script(script))
+        told = opened.execute_script(
             "return document.querySelector('svg.plane').closest('figure').querySelector('output').textContent"
         )
         assert told.startswith("loss ")
-        assert told == opened.run(
+        assert told == opened.execute_script(
             "return document.querySelectorAll('.cells rect')[7].querySelector('title').textContent"
         )
-        letters = opened.run(
+        letters = opened.execute_script(
             "return Math.min(...[...document.querySelectorAll('svg text')].map(t => t.getBoundingClientRect().height))"
         )
         assert letters >= 10  # pixels: readable on a telephone
-        assert opened.errors() == []
+        assert console_errors(opened) == []
 
 
 @browser
@@ -195,13 +195,8 @@ def test_without_script_everything_is_there(tmp_path):
     path = tmp_path / "report.html"
     path.write_text(page(small_report()), "utf-8")
     with window(390, script=False) as opened:
-        opened.get(path)
-        text = opened.call("GET", f"/element/{_body(opened)}/text")
+        open_page(opened, path)
+        text = opened.find_element("css selector", "body").text
         for part in ("Results", "Barriers", "Plane", "fused", "ensemble"):
             assert part in text
-        pages = opened.call("POST", "/print")
-        assert len(pages) > 1000
-
-
-def _body(opened):
-    return next(iter(opened.call("POST", "/element", using="css selector", value="body").values()))
+        assert len(opened.print_page()) > 1000
