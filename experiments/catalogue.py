@@ -5,10 +5,8 @@ Names of settings are those of `profiles`, names of rows those of `rows`. A new 
 
 from __future__ import annotations
 
-from transfuse import CORRECTIONS
-
 from .records import Cell, Experiment
-from .rows import CORRECTED, UNLABELED
+from .rows import CORRECTED, ENDS, UNLABELED
 
 OURS = ("auto-plain", "auto", "auto-500", "ensemble")
 SAME = ("base", "vanilla", "fedma", "ot", "wb", *OURS)
@@ -46,8 +44,8 @@ def _heterogeneous() -> tuple[Cell, ...]:
 
 
 def _corrected(*, norm: bool) -> tuple[str, ...]:
-    finishes = [name for name in ("none", *CORRECTIONS) if norm or name != "batchnorm"]
-    return ("base", *(f"{method}+{finish}" for method in (*CORRECTED, "matched") for finish in finishes))
+    ends = [name for name in ENDS if norm or name != "batchnorm"]
+    return ("base", *(f"{method}+{end}" for method in (*CORRECTED, "matched") for end in ends))
 
 
 EXPERIMENTS: dict[str, Experiment] = {

@@ -6,7 +6,7 @@ In: names. Out: jobs with their configurations. Nothing is trained or read here.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
@@ -14,10 +14,13 @@ from transfuse import InputError
 
 from .catalogue import EXPERIMENTS
 from .profiles import PROFILES
-from .records import Build, Cell, Setting, as_plain, differences, fingerprint
+from .records import Build, Cell, Row, Setting, as_plain, differences, fingerprint
 from .rows import ROWS
 
 MOST = 6  # groups of a cell: where there are more networks, they are for fusions of many
+RECORDED = {
+    "correct": "finish"
+}  # options under the names that they had when results were first recorded: keys depend on them
 PICTURED = 0  # the group whose planes are measured; barriers are of all
 
 
@@ -99,7 +102,7 @@ def configuration(cell: Cell, row: str, profile: str, group: int) -> dict[str, A
     settings = [chosen.settings[name] for name in cell.settings]
     plain = as_plain(
         {
-            "row": ROWS[row],
+            "row": _recorded(ROWS[row]),
             "models": cell.models,
             "weights": cell.weights,
             "turns": cell.turns,
@@ -114,6 +117,11 @@ def configuration(cell: Cell, row: str, profile: str, group: int) -> dict[str, A
         if group == PICTURED:
             plain["landscape"] |= {"plane": chosen.plane, "pictured": chosen.pictured}
     return dict(plain)
+
+
+def _recorded(row: Row) -> Row:
+    """A row with the names of options that records know it by."""
+    return replace(row, options={RECORDED.get(name, name): value for name, value in row.options.items()})
 
 
 def groups(cell: Cell, profile: str) -> range:

@@ -18,7 +18,7 @@ def _fuse(title: str, *grid: str, unlabeled: int = 0, without: tuple[str, ...] =
 
 UNLABELED = (10, 50, 100, 500, 2000)
 CORRECTED = ("vanilla", "wb", "auto", "activation")
-FINISHES = ("none", *CORRECTIONS)
+ENDS = ("none", *CORRECTIONS)
 PLAIN = "couplings only"
 
 ROWS: dict[str, Row] = {
@@ -35,15 +35,15 @@ ROWS: dict[str, Row] = {
     "gwb": _fuse("GWB", "epsilon", "alpha", method="gwb"),
     "rebasin": _fuse("re-basin", method="rebasin"),
     "c2m3": _fuse("C2M3", method="c2m3"),
-    "auto-plain": _fuse(f"auto, {PLAIN}", method="auto", finish="none"),
+    "auto-plain": _fuse(f"auto, {PLAIN}", method="auto", correct="none"),
     "auto": _fuse("auto", method="auto"),
     # What each part of `auto` buys: one of them left out.
-    "no-signs": _fuse(f"auto, {PLAIN}, no signs", method="auto", finish="none", without=("signs",)),
-    "no-scales": _fuse(f"auto, {PLAIN}, no scales", method="auto", finish="none", without=("scales",)),
-    "no-restarts": _fuse(f"auto, {PLAIN}, no shuffled starts", method="auto", finish="none", restarts=0),
-    "more-restarts": _fuse(f"auto, {PLAIN}, 8 shuffled starts", method="auto", finish="none", restarts=8),
-    "random-start": _fuse(f"auto, {PLAIN}, random start", method="auto", finish="none", start="random"),
-    "one-sweep": _fuse(f"auto, {PLAIN}, one sweep", method="auto", finish="none", sweeps=1),
+    "no-signs": _fuse(f"auto, {PLAIN}, no signs", method="auto", correct="none", without=("signs",)),
+    "no-scales": _fuse(f"auto, {PLAIN}, no scales", method="auto", correct="none", without=("scales",)),
+    "no-restarts": _fuse(f"auto, {PLAIN}, no shuffled starts", method="auto", correct="none", restarts=0),
+    "more-restarts": _fuse(f"auto, {PLAIN}, 8 shuffled starts", method="auto", correct="none", restarts=8),
+    "random-start": _fuse(f"auto, {PLAIN}, random start", method="auto", correct="none", start="random"),
+    "one-sweep": _fuse(f"auto, {PLAIN}, one sweep", method="auto", correct="none", sweeps=1),
     "incoming": _fuse("incoming weights only (GWB, exact)", method="gwb"),
     # What lies between two networks.
     "plane-wb": Row("WB", "landscape", {"method": "wb"}),
@@ -54,16 +54,16 @@ ROWS |= {
     f"auto-{count}": _fuse(f"auto, {count} unlabeled inputs", unlabeled=count, method="auto") for count in UNLABELED
 }
 ROWS |= {
-    f"{method}+{finish}": _fuse(
-        f"{method}, {finish}", unlabeled=500, method=method, finish=finish,
+    f"{method}+{correct}": _fuse(
+        f"{method}, {correct}", unlabeled=500, method=method, correct=correct,
         terms="activations" if method == "activation" else "weights",
     )
     for method in CORRECTED
-    for finish in FINISHES
+    for correct in ENDS
 }  # fmt: skip
 ROWS |= {
-    f"matched+{finish}": _fuse(
-        f"auto, matched with the inputs, {finish}", unlabeled=500, method="auto", finish=finish, terms="both"
+    f"matched+{correct}": _fuse(
+        f"auto, matched with the inputs, {correct}", unlabeled=500, method="auto", correct=correct, terms="both"
     )
-    for finish in FINISHES
+    for correct in ENDS
 }

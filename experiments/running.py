@@ -172,7 +172,7 @@ def _fuse(job: Job, group: Group) -> dict[str, Any]:
     return {
         "metrics": {"accuracy": accuracy([fusion.model], group.task.test)},
         "objective": float(fusion.history[-1].objective),
-        "finish": str(fusion.recalibration),
+        "finish": str(fusion.correction),
         "status": fusion.status,
         "fusing_seconds": round(fusion.states.seconds, 3),
         **({"chosen": chosen, "validation": tried} if len(choices) > 1 else {}),
@@ -180,7 +180,7 @@ def _fuse(job: Job, group: Group) -> dict[str, Any]:
 
 
 def _landscape(job: Job, group: Group) -> dict[str, Any]:
-    fusion = fuse(job, group, {"finish": "none"})
+    fusion = fuse(job, group, {"correct": "none"})
     names = "-".join(base.origin.get("sha256") or base.origin["trained"] for base in group.bases)
     cache = group.place.cache / f"points-{names}"
     cache.parent.mkdir(parents=True, exist_ok=True)

@@ -111,8 +111,8 @@ def written(folder):
 def test_fuse_gives_what_the_library_gives(here, capsys, ending, low_memory):
     told = works(capsys, "fuse", f"in/a.{ending}", f"in/b.{ending}", "-o", f"ab.{ending}", *MODEL, "--weights", 3, 1,
                  *["--low-memory"] * low_memory)  # fmt: skip
-    finish = "none" if low_memory else None
-    expected = transfuse.fuse([mlp(0), mlp(1)], EXAMPLE, weights=[3, 1], finish=finish)
+    correct = "none" if low_memory else None
+    expected = transfuse.fuse([mlp(0), mlp(1)], EXAMPLE, weights=[3, 1], correct=correct)
     result = open_checkpoint(f"ab.{ending}")
     for name, tensor in expected.model.state_dict().items():
         torch.testing.assert_close(result.tensors[name], tensor)
@@ -165,17 +165,15 @@ def test_shards(here, capsys):
     works(capsys, "align", "in/c.safetensors", "--to", "ab.safetensors.index.json", "-o", "c.safetensors", *MODEL)
 
 
-@pytest.mark.parametrize("more", [(), ("--terms", "both"), ("--recalibrate", "refit"), ("--method", "activation")])
+@pytest.mark.parametrize("more", [(), ("--terms", "both"), ("--correct", "refit"), ("--method", "activation")])
 def test_unlabeled_data(here, capsys, more):
     told = works(capsys, "fuse", *AB, "-o", "ab.pt", *MODEL, "--data", "in/unlabeled.npz", "--no-synthetic", *more)
     inputs = torch.from_numpy(np.load("in/unlabeled.npz")["inputs"])
-    wanted = dict(
-        zip([word.strip("-").replace("recalibrate", "finish") for word in more[::2]], more[1::2], strict=True)
-    )
+    wanted = dict(zip([word.strip("-") for word in more[::2]], more[1::2], strict=True))
     expected = transfuse.fuse([mlp(0), mlp(1)], EXAMPLE, data=inputs, synthetic=False, **wanted)
     for name, tensor in expected.model.state_dict().items():
         torch.testing.assert_close(open_checkpoint("ab.pt").tensors[name], tensor)
-    assert ("corrected by" in told["status"]) == (expected.recalibration.method != "none")
+    assert ("corrected by" in told["status"]) == (expected.correction.method != "none")
 
 
 def test_fuse_with_a_report(here, capsys):
@@ -330,7 +328,7 @@ def test_every_flag_has_a_key(here, capsys):
     from transfuse.cli import config
 
     flags = config._flags()
-    assert {"method", "model", "model_args", "layout", "target", "weights", "low_memory", "report", "recalibrate",
+    assert {"method", "model", "model_args", "layout", "target", "weights", "low_memory", "report", "correct",
             "terms", "force", "json", "shard_size", "example_inputs", "no_proof"} <= set(flags)  # fmt: skip
     typed = config._arguments({"models": ["a", "b"], "out": "c", "low_memory": True, "force": False,
                                "model_args": {"width": 3, "hidden": [1, 2]}}, "x.yml")  # fmt: skip
@@ -392,7 +390,7 @@ BAD = {
     "a shape that is none": ((*AB, "--model", "in/nets.py:mlp", "--input-shape", "3,x"), "is no shape"),
     "a layout that is none": ((*AB, "--layout", "in/nets.py"), "layout"),
     "activations without data": ((*AB, *MODEL, "--terms", "both"), "pass inputs for that (--data)"),
-    "an unknown correction": ((*AB, *MODEL, "--recalibrate", "repare"), "expected auto, none"),
+    "an unknown correction": ((*AB, *MODEL, "--correct", "repare"), "expected auto, none"),
     "data and little memory": ((*AB, *MODEL, "--data", "in/unlabeled.npz", "--low-memory"), "works on tensors alone"),
     "an unknown ending": ((*AB, *MODEL, "-o", "ab.onnx"), "the ending says the format"),
     "a folder that is not there": ((*AB, *MODEL, "-o", "no/ab.pt"), "the folder no does not exist"),
@@ -557,7 +555,7 @@ def test_export_archives(here, capsys):
     for seed, name in enumerate("ab"):
         torch.export.save(torch.export.export(mlp(seed).eval(), (x,)), here / f"{name}.pt2")
     works(capsys, "fuse", "a.pt2", "b.pt2", "-o", "ab.pt2", "--model", "a.pt2")
-    expected = transfuse.fuse([mlp(0), mlp(1)], x, finish="none").model(x)
+    expected = transfuse.fuse([mlp(0), mlp(1)], x, correct="none").model(x)
     torch.testing.assert_close(torch.export.load("ab.pt2").module()(x), expected)
 
 

@@ -15,7 +15,7 @@ TOP = "transfuse"
 
 # From the ground up. Rooms on one floor do not see each other.
 FLOORS = (
-    ("errors", "files", "progress"),
+    ("errors", "files", "progress", "renamed"),
     ("layout", "networks"),
     ("transport",),
     ("barycenter", "modules"),

@@ -8,6 +8,8 @@ are imported when the first one is used.
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from .renamed import told_renamed
+
 if TYPE_CHECKING:
     from .public import *  # noqa: F403
 
@@ -15,10 +17,10 @@ __version__ = "0.1.0"
 
 
 def __getattr__(name: str) -> object:
-    """A public name, or the list of them."""
+    """A public name, or the list of them; an old name gives an error that tells the new one."""
     public = import_module(".public", __name__)
     if name != "__all__" and name not in public.__all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        raise AttributeError(told_renamed(f"{__name__}.{name}") or f"module {__name__!r} has no attribute {name!r}")
     return getattr(public, name)
 
 

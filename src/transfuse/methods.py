@@ -10,7 +10,7 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 from torch import Tensor
@@ -34,6 +34,7 @@ from .barycenter import (
     unwatched,
 )
 from .barycenter.sweeps import cycle_consistent, matched_averaging
+from .renamed import missing_attribute, told_renamed
 
 Found = tuple[list[dict[str, Coupling]], Sequence[Step]]
 
@@ -61,7 +62,7 @@ class Method:
         balance: Bring every model to a canonical scale first, where its layout allows scales.
         order_free: The order of the models shall not matter: they are worked on in an order of their own.
         terms: What units are matched by: `weights`, `activations` or `both`; default: both if there is data.
-        finish: The correction at the end, by data or by noise.
+        correct: The correction at the end, by data or by noise.
     """
 
     summary: str
@@ -70,7 +71,10 @@ class Method:
     balance: bool = False
     order_free: bool = False
     terms: str | None = None
-    finish: str = "none"
+    correct: str = "none"
+
+    if not TYPE_CHECKING:  # a type checker shall go on to find attributes that do not exist
+        __getattr__ = missing_attribute
 
     @property
     def options(self) -> dict[str, Any]:
@@ -81,7 +85,10 @@ class Method:
     def problems(self, options: Mapping[str, Any]) -> list[str]:
         """What is wrong with given options."""
         listed = ", ".join(self.options) or "none"
-        unknown = [f"no option is called {name!r}; the options: {listed}" for name in options.keys() - self.options]
+        unknown = [
+            told_renamed(f"{name}=") or f"no option is called {name!r}; the options: {listed}"
+            for name in options.keys() - self.options
+        ]
         return sorted(unknown) + [
             f"option {name} is {value!r}; expected {expected}"
             for name, value in options.items()
@@ -231,7 +238,7 @@ METHODS: dict[str, Method] = {
         _auto,
         balance=True,
         order_free=True,
-        finish="auto",
+        correct="auto",
     ),
     "gwb": Method(
         "layer by layer by incoming weights, hidden-to-hidden weights included; target updated to the barycenter (for "

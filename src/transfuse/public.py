@@ -5,7 +5,7 @@ for torch. A new public name is added here, and nowhere else.
 """
 
 from . import plots
-from .corrections import CORRECTIONS, Correction, Recalibration, recalibrate
+from .corrections import CORRECTIONS, Corrected, Correction, correct
 from .errors import FusionError, InputError, LayoutError, ProofError, TraceError
 from .fusing.networks import FusedStates, Fusion, align, fuse, fuse_states
 from .landscape import Barrier, Mark, Plane, Simplex, barrier, chain, evaluator, plane, simplex
@@ -21,6 +21,7 @@ __all__ = [
     "Axis",
     "Barrier",
     "Block",
+    "Corrected",
     "Correction",
     "Fixed",
     "FusedStates",
@@ -33,7 +34,6 @@ __all__ = [
     "Method",
     "Plane",
     "ProofError",
-    "Recalibration",
     "Run",
     "Simplex",
     "Slot",
@@ -42,6 +42,7 @@ __all__ = [
     "align",
     "barrier",
     "chain",
+    "correct",
     "evaluator",
     "fuse",
     "fuse_states",
@@ -50,7 +51,6 @@ __all__ = [
     "plane",
     "plots",
     "prove",
-    "recalibrate",
     "rule",
     "simplex",
     "synthetic_inputs",

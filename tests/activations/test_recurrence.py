@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from transfuse.activations import watch
+from transfuse.activations import observe
 from transfuse.activations.recurrence import STEPS
 
 KINDS = {
@@ -23,7 +23,7 @@ def test_pre_activations_drive_the_hidden_states_that_the_layer_gives(kind, bias
     torch.manual_seed(0)
     net = KINDS[kind](bias=bias, batch_first=batch_first, num_layers=layers, bidirectional=both).eval()
     x = torch.randn(5, 2, 3)
-    seen = watch(net, lambda model: model(x))
+    seen = observe(net, lambda model: model(x))
     assert [each.name for each in seen] == [name for name, _ in net.named_parameters() if "weight_hh" in name]
     for each in seen:
         layer = each.recurrence
@@ -39,7 +39,7 @@ def test_pre_activations_drive_the_hidden_states_that_the_layer_gives(kind, bias
 def test_slopes_are_differences_of_the_states_after_a_step(kind):
     torch.manual_seed(0)
     net, x = KINDS[kind]().double(), torch.randn(5, 2, 3).double()
-    (seen,) = watch(net, lambda model: model(x))
+    (seen,) = observe(net, lambda model: model(x))
     layer, gates, tiny = seen.recurrence, seen.pre_activations.detach(), 1e-6
     found, states = layer.squared_slopes(gates), list(layer.start)
     for step, (gate, own) in enumerate(zip(gates, found, strict=True)):
@@ -57,14 +57,14 @@ def test_slopes_are_differences_of_the_states_after_a_step(kind):
 def test_a_given_start_counts():
     net, x = nn.LSTM(3, 4), torch.randn(5, 2, 3)
     start = (torch.randn(1, 2, 4), torch.randn(1, 2, 4))
-    (seen,) = watch(net, lambda model: model(x, start))
+    (seen,) = observe(net, lambda model: model(x, start))
     torch.testing.assert_close(seen.recurrence.driven(seen.pre_activations), net(x, start)[0])
     torch.testing.assert_close(seen.recurrence.previous(seen.output)[0], start[0][0])
 
 
 def test_a_sequence_without_a_batch():
     net, x = nn.GRU(3, 4), torch.randn(5, 3)
-    (seen,) = watch(net, lambda model: model(x))
+    (seen,) = observe(net, lambda model: model(x))
     torch.testing.assert_close(seen.output[:, 0], net(x)[0])
 
 
@@ -77,4 +77,4 @@ def test_a_sequence_without_a_batch():
     ],
 )
 def test_projections_and_packed_sequences_are_not_seen(net, x):
-    assert watch(net, lambda model: model(x)) == []
+    assert observe(net, lambda model: model(x)) == []

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import nn
 from torch.utils import _pytree as pytree
 
-from transfuse.activations import together, watch
+from transfuse.activations import observe, together
 from zoo import ZOO, call, livened, named
 from zoo_problems import outputs
 
@@ -33,7 +33,7 @@ def test_every_layer_of_a_network_is_a_site_and_the_network_does_not_notice(name
     model, inputs = named(name).build(), named(name).inputs()
     before, expected = copy.deepcopy(model.state_dict()), seen_by_hooks(copy.deepcopy(model), inputs)
     results = []
-    seen = watch(model, lambda each: results.append(call(each, inputs)))
+    seen = observe(model, lambda each: results.append(call(each, inputs)))
     layers = [each.name for each in seen if each.recurrence is None]
     own = set(dict(model.named_parameters()))
     assert sorted(each for each in layers if each in expected) == sorted(expected)
@@ -45,7 +45,7 @@ def test_every_layer_of_a_network_is_a_site_and_the_network_does_not_notice(name
 
 
 def run(model, x):
-    return watch(model.eval(), lambda each: each(x))
+    return observe(model.eval(), lambda each: each(x))
 
 
 def test_a_norm_belongs_to_the_layer_before_it():
@@ -120,7 +120,7 @@ def test_what_counts_as_a_site_and_as_a_residual_sum(forward, names, rests):
 
 def test_a_weight_that_is_used_otherwise_too_is_shared():
     tied = named("gpt").build()
-    shared = {each.name for each in watch(tied, lambda model: call(model, named("gpt").inputs())) if each.shared}
+    shared = {each.name for each in observe(tied, lambda model: call(model, named("gpt").inputs())) if each.shared}
     assert shared == {"words.weight"}
     norm = run(Written(lambda net, x: net.two(net.one(x) * net.one.weight.norm())), torch.randn(4, 3))
     assert [each.shared for each in norm] == [True, False]
@@ -182,7 +182,7 @@ def test_one_site_is_enough():
     calls = []
     net, x = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2)), torch.randn(5, 3)
     net[2].register_forward_pre_hook(lambda *_: calls.append(1))
-    (seen,) = watch(net, lambda each: each(x), only="0.weight", calls=1)
+    (seen,) = observe(net, lambda each: each(x), only="0.weight", calls=1)
     assert seen.name == "0.weight"
     assert not calls  # the network was stopped before
 
@@ -191,8 +191,8 @@ def test_one_site_is_enough():
 def test_looked_for_alone_a_site_is_as_it_is_among_all(name):
     torch.manual_seed(0)
     model, inputs = named(name).build(), named(name).inputs()
-    for seen in watch(model, lambda each: call(each, inputs)):
-        (alone,) = watch(model, lambda each: call(each, inputs), only=seen.name)
+    for seen in observe(model, lambda each: call(each, inputs)):
+        (alone,) = observe(model, lambda each: call(each, inputs), only=seen.name)
         assert alone.tensors == seen.tensors
         torch.testing.assert_close((alone.inputs, alone.output), (seen.inputs, seen.output))
         torch.testing.assert_close(alone.rest, seen.rest)

@@ -24,7 +24,7 @@ def test_planted_signed_permutations_are_found_again(name, options):
     data = [inputs_like(inputs, 64, 1 if name == "rnn_tanh" else 0)]
     scales = any(space.scales for space in layout.spaces)  # only methods that balance undo these
     twin = moved_twin(model, layout, 3, symmetries=not scales or "method" not in options)
-    fusion = transfuse.fuse([model, twin], layout=layout, data=data, finish="none", **options)
+    fusion = transfuse.fuse([model, twin], layout=layout, data=data, correct="none", **options)
     for each in (fusion.model, fusion.aligned[1]):
         torch.testing.assert_close(outputs(each, inputs), outputs(model, inputs), rtol=1e-3, atol=1e-5)
 

@@ -6,7 +6,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from transfuse.activations import watch
+from transfuse.activations import observe
 from transfuse.corrections.affine import has_constant, matrices, parts, written
 from transfuse.corrections.task import tensors_of
 from zoo import livened
@@ -28,7 +28,7 @@ def check(model, x):
     """Features times matrices are pre-activations, before and after new matrices are written."""
     model = livened(model).double().eval()
     x = x.double()
-    for seen in watch(model, lambda each: each(x)):
+    for seen in observe(model, lambda each: each(x)):
         own = seen.pre_activations if seen.rest is None else seen.output - seen.rest
         torch.testing.assert_close(
             computed(parts(seen, own), matrices(seen, tensors_of(model))), wanted(parts(seen, own))
@@ -40,7 +40,7 @@ def check(model, x):
         write(model, seen, new)
         for matrix, again in zip(new, matrices(seen, tensors_of(model)), strict=True):
             torch.testing.assert_close(again, matrix)
-        again = watch(model, lambda each: each(x), only=seen.name)[0]
+        again = observe(model, lambda each: each(x), only=seen.name)[0]
         own = again.pre_activations if again.rest is None else again.output - again.rest
         torch.testing.assert_close(computed(parts(again, own), new), wanted(parts(again, own)))
 
@@ -101,11 +101,11 @@ def test_recurrent_layers(kind, bias, layers, both):
 
 def test_what_has_a_constant():
     net = nn.Sequential(nn.Linear(3, 4), nn.Linear(4, 5, bias=False), nn.BatchNorm1d(5), nn.Linear(5, 2, bias=False))
-    assert [has_constant(seen) for seen in watch(net.eval(), lambda each: each(torch.randn(2, 3)))] == [
+    assert [has_constant(seen) for seen in observe(net.eval(), lambda each: each(torch.randn(2, 3)))] == [
         True,
         True,
         False,
     ]
     for bias in (True, False):
-        (seen,) = watch(nn.GRU(3, 4, bias=bias), lambda each: each(torch.randn(2, 2, 3)))
+        (seen,) = observe(nn.GRU(3, 4, bias=bias), lambda each: each(torch.randn(2, 2, 3)))
         assert has_constant(seen) is bias

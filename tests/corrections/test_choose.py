@@ -1,4 +1,4 @@
-"""`recalibrate`: a corrected copy that says what was done; models untouched; clear errors."""
+"""`correct`: a corrected copy that says what was done; models untouched; clear errors."""
 
 import copy
 
@@ -26,7 +26,7 @@ def network(seed, **options):
 
 @pytest.fixture(scope="module")
 def fusion():
-    return transfuse.fuse([network(0), network(1)], X[:2], finish="none")
+    return transfuse.fuse([network(0), network(1)], X[:2], correct="none")
 
 
 def numbers(model, x=X):
@@ -38,8 +38,8 @@ def numbers(model, x=X):
 def test_an_unfused_network_stays_as_it_is(method):
     model = network(0)
     if method == "batchnorm":  # as after training: its statistics are those of the data
-        model = transfuse.recalibrate(model, [X], method=method)
-    result = transfuse.recalibrate(model, [X], [model, model], method=method)
+        model = transfuse.correct(model, [X], method=method)
+    result = transfuse.correct(model, [X], [model, model], method=method)
     torch.testing.assert_close(numbers(result), numbers(model), rtol=1e-4, atol=1e-5)
 
 
@@ -48,7 +48,7 @@ def test_an_unfused_network_stays_as_it_is(method):
 def test_an_unfused_network_of_the_zoo_stays_as_it_is(method, name):
     torch.manual_seed(0)
     model, x = named(name).build().double(), named(name).inputs().double()
-    result = transfuse.recalibrate(model, [x, x + 0.1], [model, model], method=method)
+    result = transfuse.correct(model, [x, x + 0.1], [model, model], method=method)
     torch.testing.assert_close(outputs(result, x), outputs(model, x), rtol=1e-4, atol=1e-6)
 
 
@@ -59,7 +59,7 @@ def test_models_are_untouched_and_the_copy_is_of_their_kind(fusion, method):
         model.train()
     before = [copy.deepcopy(model.state_dict()) for model in models]
     random = torch.get_rng_state()
-    result = transfuse.recalibrate(fusion.model, X, fusion.aligned, method=method)
+    result = transfuse.correct(fusion.model, X, fusion.aligned, method=method)
     assert torch.equal(torch.get_rng_state(), random)
     for model, state in zip(models, before, strict=True):
         torch.testing.assert_close(model.state_dict(), state, rtol=0, atol=0)
@@ -67,17 +67,17 @@ def test_models_are_untouched_and_the_copy_is_of_their_kind(fusion, method):
         assert all(parameter.grad is None and parameter.requires_grad for parameter in model.parameters())
     assert result.training
     assert all(parameter.requires_grad for parameter in result.parameters())
-    assert result.recalibration.method == method
-    again = transfuse.recalibrate(fusion.model, X, fusion.aligned, method=method)
+    assert result.correction.method == method
+    again = transfuse.correct(fusion.model, X, fusion.aligned, method=method)
     torch.testing.assert_close(result.state_dict(), again.state_dict(), rtol=0, atol=0)
     shuffling = DataLoader(TensorDataset(X), 50, shuffle=True)
-    one, other = (transfuse.recalibrate(fusion.model, shuffling, fusion.aligned, method=method) for _ in range(2))
+    one, other = (transfuse.correct(fusion.model, shuffling, fusion.aligned, method=method) for _ in range(2))
     torch.testing.assert_close(one.state_dict(), other.state_dict(), rtol=0, atol=0)
 
 
 def test_auto_takes_the_one_that_is_nearest_to_the_parents_mean_and_says_so(fusion):
-    result = transfuse.recalibrate(fusion.model, X, fusion.aligned)
-    said = result.recalibration
+    result = transfuse.correct(fusion.model, X, fusion.aligned)
+    said = result.correction
     assert set(said.disagreement) == {"none", *CORRECTIONS}
     assert said.disagreement[said.method] == min(said.disagreement.values()) < said.disagreement["none"]
     assert f"{said.method}: distance of outputs" in str(said)
@@ -89,16 +89,16 @@ def test_auto_takes_the_one_that_is_nearest_to_the_parents_mean_and_says_so(fusi
 
 
 def test_the_weight_of_the_parents_counts(fusion):
-    result = transfuse.recalibrate(fusion.model, [X], fusion.aligned, weights=[1, 0], method="repair")
+    result = transfuse.correct(fusion.model, [X], fusion.aligned, weights=[1, 0], method="repair")
     torch.testing.assert_close(numbers(result).std(0), numbers(fusion.aligned[0]).std(0), rtol=1e-3, atol=1e-4)
 
 
 def test_a_bias_is_added_only_if_allowed():
     parents = [nn.Sequential(nn.Linear(4, 5, bias=False), nn.ReLU(), nn.Linear(5, 3, bias=False)) for _ in range(2)]
     fused = copy.deepcopy(parents[0])
-    without = transfuse.recalibrate(fused, X, parents, method="repair")
+    without = transfuse.correct(fused, X, parents, method="repair")
     assert without[0].bias is None
-    result = transfuse.recalibrate(fused, X, parents, method="repair", biases=True)
+    result = transfuse.correct(fused, X, parents, method="repair", biases=True)
     assert result[0].bias.shape == (5,)
     assert "0.bias" in dict(result.named_parameters())
     assert fused[0].bias is None
@@ -112,11 +112,11 @@ def test_tied_weights_and_what_is_no_layer_are_left_and_said():
         torch.manual_seed(seed)
         parents.append(named("gpt").build())
     x = torch.randint(13, (40, 5))
-    result = transfuse.recalibrate(parents[0], x, parents, method="refit")
+    result = transfuse.correct(parents[0], x, parents, method="refit")
     assert torch.equal(result.words.weight, parents[0].words.weight)
     assert result.read.weight is result.words.weight
-    assert "left as they are" in result.recalibration.note
-    assert "words.weight" in result.recalibration.note
+    assert "left as they are" in result.correction.note
+    assert "words.weight" in result.correction.note
 
 
 class SharedNorm(nn.Module):
@@ -130,9 +130,9 @@ class SharedNorm(nn.Module):
 
 def test_layers_that_share_a_norm_are_left_as_they_are():
     parents = [livened(SharedNorm()) for _ in range(2)]
-    result = transfuse.recalibrate(parents[0], X, parents, method="refit")
+    result = transfuse.correct(parents[0], X, parents, method="refit")
     assert torch.equal(result.one.weight, parents[0].one.weight)
-    assert "one.weight, two.weight" in result.recalibration.note
+    assert "one.weight, two.weight" in result.correction.note
 
 
 def test_networks_that_go_different_ways_are_corrected_where_they_meet():
@@ -140,19 +140,19 @@ def test_networks_that_go_different_ways_are_corrected_where_they_meet():
     for seed in range(2):
         torch.manual_seed(seed)
         parents.append(named("data_dependent_branch").build())
-    result = transfuse.recalibrate(parents[0], torch.randn(40, 5), parents, method="refit")
-    assert result.recalibration.method == "refit"
+    result = transfuse.correct(parents[0], torch.randn(40, 5), parents, method="refit")
+    assert result.correction.method == "refit"
 
 
 def test_a_network_without_sites_stays_as_it_is():
     model = nn.PReLU(4)
-    result = transfuse.recalibrate(model, X, [model, nn.PReLU(4)])
+    result = transfuse.correct(model, X, [model, nn.PReLU(4)])
     torch.testing.assert_close(result.weight, model.weight)
 
 
 def test_progress_is_told(fusion):
     told = []
-    transfuse.recalibrate(fusion.model, X, fusion.aligned, progress=lambda *step: told.append(step))
+    transfuse.correct(fusion.model, X, fusion.aligned, progress=lambda *step: told.append(step))
     assert told[-1][1:] == (5, 5)
     assert any("refit, site 2 of 3" in stage for stage, *_ in told)
     assert [done for _, done, _ in told] == sorted(done for _, done, _ in told)
@@ -184,7 +184,7 @@ def with_nan():
 def test_what_cannot_be_is_refused(fusion, arguments, text):
     given = {"data": X, "parents": list(fusion.aligned), **arguments}
     with pytest.raises(InputError) as error:
-        transfuse.recalibrate(fusion.model, **given)
+        transfuse.correct(fusion.model, **given)
     assert text in str(error.value)
 
 
@@ -192,9 +192,9 @@ def test_what_cannot_be_is_refused(fusion, arguments, text):
 def test_what_is_no_number_is_named_by_its_site(method):
     model = nn.Sequential(nn.Linear(4, 3), nn.Tanh(), nn.Linear(3, 2))
     with pytest.raises(InputError, match=r"NaN or infinity at 0.weight on the data"):
-        transfuse.recalibrate(model, with_nan(), [model, model], method=method)
+        transfuse.correct(model, with_nan(), [model, model], method=method)
 
 
 def test_batchnorm_needs_one():
     with pytest.raises(InputError, match="no batch norm"):
-        transfuse.recalibrate(nn.Linear(4, 2), X, method="batchnorm")
+        transfuse.correct(nn.Linear(4, 2), X, method="batchnorm")

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from transfuse.activations import Batches, watch
+from transfuse.activations import Batches, observe
 from transfuse.corrections import slopes
 from transfuse.corrections import task as tasks
 from transfuse.corrections.refit import refit
@@ -27,7 +27,7 @@ def residual(task, model, *, judges=True, site=0):
     total, mean = 0.0, None
     for batch in task.batches:
         if batch.judges is judges:
-            seen = [watch(each, batch.run)[site] for each in (model, *task.parents)]
+            seen = [observe(each, batch.run)[site] for each in (model, *task.parents)]
             own, *theirs = (each.pre_activations for each in seen)
             target = task.mean(theirs).detach()
             weights = seen[0].squared_slopes(target) if seen[0].bent else torch.ones_like(target)

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from transfuse.activations import Batches, watch
+from transfuse.activations import Batches, observe
 from transfuse.corrections.repair import MOST, Moments, closed_form, repair, rescale
 from transfuse.corrections.task import Task
 from zoo import livened, named
@@ -64,7 +64,7 @@ def task_of(build, data, weights=(0.3, 0.7), batches=3):
 def moments_at(model, data):
     """By site: mean and standard deviation of every unit."""
     found = {}
-    for seen in watch(model, lambda each: each(data)):
+    for seen in observe(model, lambda each: each(data)):
         rows = seen.pre_activations.movedim(-1 - len(seen.kernel), -1).flatten(0, -2)
         found[seen.name] = rows.mean(0), rows.std(0, correction=0)
     return found

@@ -38,7 +38,7 @@ def test_the_papers_numbers_have_their_places():
 def test_options_of_rows_are_options_of_methods():
     for row in ROWS.values():
         if row.kind == "fuse":
-            options = {name: each for name, each in row.options.items() if name not in ("method", "finish", "terms")}
+            options = {name: each for name, each in row.options.items() if name not in ("method", "correct", "terms")}
             assert not transfuse.METHODS[row.options["method"]].problems(options | dict.fromkeys(row.grid, 1.0))
 
 

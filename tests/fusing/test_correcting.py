@@ -13,8 +13,7 @@ from transfuse.corrections import Start, best_of
 from transfuse.errors import InputError
 from transfuse.fusing.correcting import Parents
 from transfuse.modules.running import Arguments
-from transfuse.synthetic import budget as imagining
-from transfuse.synthetic import synthetic
+from transfuse.synthetic import budget, drawn_inputs
 from zoo import call, named
 from zoo_problems import another, layout_of, moved_twin, outputs, sample
 
@@ -48,8 +47,8 @@ def test_noise_does_not_change_a_fusion_of_a_network_with_its_twin(name):
     model, inputs = named(name).build(), named(name).inputs()
     layout = layout_of(name)
     fusion = transfuse.fuse([model, moved_twin(model, layout, 0)], inputs, layout=layout, restarts=0)
-    assert fusion.recalibration.note.startswith("judged by inputs made of noise")
-    assert fusion.recalibration.disagreement["none"] < 1e-9
+    assert fusion.correction.note.startswith("judged by inputs made of noise")
+    assert fusion.correction.disagreement["none"] < 1e-9
     torch.testing.assert_close(outputs(fusion.model, inputs), outputs(model, inputs), rtol=1e-3, atol=1e-4)
 
 
@@ -68,17 +67,17 @@ def test_models_are_untouched_and_the_result_is_the_same_each_time(options):
 
 def test_a_fusion_says_what_was_done_and_comes_nearer_to_the_mean():
     models = [network(0), network(1)]
-    plain = transfuse.fuse(models, X[:3], layout=LAYOUT, finish="none")
-    assert plain.recalibration.method == "none"
-    assert not plain.recalibration.disagreement
+    plain = transfuse.fuse(models, X[:3], layout=LAYOUT, correct="none")
+    assert plain.correction.method == "none"
+    assert not plain.correction.disagreement
     by_noise = transfuse.fuse(models, X[:3], layout=LAYOUT)
-    assert by_noise.recalibration.method == "refit"
-    assert by_noise.recalibration.note == "judged by inputs made of noise"
-    assert set(by_noise.recalibration.disagreement) == {"none", "refit"}
-    assert "finish: refit: distance of outputs" in str(by_noise)
+    assert by_noise.correction.method == "refit"
+    assert by_noise.correction.note == "judged by inputs made of noise"
+    assert set(by_noise.correction.disagreement) == {"none", "refit"}
+    assert "correction: refit: distance of outputs" in str(by_noise)
     by_data = transfuse.fuse(models, X[:3], layout=LAYOUT, data=X, terms="weights")
-    assert by_data.recalibration.note == ""
-    assert set(by_data.recalibration.disagreement) == {"none", "repair", "rescale", "closed_form", "refit"}
+    assert by_data.correction.note == ""
+    assert set(by_data.correction.disagreement) == {"none", "repair", "rescale", "closed_form", "refit"}
     assert distance(by_data.model, models) < distance(by_noise.model, models) < distance(plain.model, models)
     torch.testing.assert_close(by_data.states.state, plain.model.state_dict())  # as it was before
 
@@ -92,23 +91,23 @@ def test_progress_is_told():
 
 def test_noise_can_be_turned_off():
     fusion = transfuse.fuse([network(0), network(1)], X[:3], layout=LAYOUT, synthetic=False)
-    assert str(fusion.recalibration) == "none"
+    assert str(fusion.correction) == "none"
     torch.testing.assert_close(fusion.model.state_dict(), fusion.states.state, rtol=0, atol=0)
 
 
 def test_without_example_inputs_there_is_no_noise():
     model = network(0)
     layout = transfuse.trace(model, X[:3])
-    assert transfuse.fuse([model, network(1)], layout=layout).recalibration.method == "none"
+    assert transfuse.fuse([model, network(1)], layout=layout).correction.method == "none"
 
 
 def test_published_methods_end_without_a_correction_unless_asked():
     models = [network(0), network(1)]
-    assert transfuse.fuse(models, X[:3], layout=LAYOUT, method="wb").recalibration.method == "none"
-    assert transfuse.fuse(models, X[:3], layout=LAYOUT, method="wb", data=X).recalibration.method == "none"
-    assert transfuse.fuse(models, X[:3], layout=LAYOUT, method="wb", finish="repair").recalibration.method == "repair"
+    assert transfuse.fuse(models, X[:3], layout=LAYOUT, method="wb").correction.method == "none"
+    assert transfuse.fuse(models, X[:3], layout=LAYOUT, method="wb", data=X).correction.method == "none"
+    assert transfuse.fuse(models, X[:3], layout=LAYOUT, method="wb", correct="repair").correction.method == "repair"
     assert (
-        transfuse.fuse(models, X[:3], layout=LAYOUT, method="wb", finish="auto", data=X).recalibration.method == "refit"
+        transfuse.fuse(models, X[:3], layout=LAYOUT, method="wb", correct="auto", data=X).correction.method == "refit"
     )
 
 
@@ -116,10 +115,12 @@ def test_one_model_has_no_mean_to_come_nearer_to():
     model = network(0)
     fusion = transfuse.fuse([model], X[:3], data=X)
     torch.testing.assert_close(numbers(fusion.model), numbers(model))
-    assert "one model" in fusion.recalibration.note
+    assert "one model" in fusion.correction.note
 
 
-@pytest.mark.parametrize("options", [{}, {"data": X}, {"data": X, "finish": "refit"}, {"data": X, "finish": "repair"}])
+@pytest.mark.parametrize(
+    "options", [{}, {"data": X}, {"data": X, "correct": "refit"}, {"data": X, "correct": "repair"}]
+)
 def test_weight_one_returns_that_model(options):
     models = [network(0), network(1)]
     fusion = transfuse.fuse(models, X[:3], layout=LAYOUT, weights=[0, 1], **options)
@@ -131,15 +132,15 @@ def test_half_precision_is_fused_and_not_corrected(kind):
     models = [network(0).to(kind), network(1).to(kind)]
     fusion = transfuse.fuse(models, X[:3].to(kind), data=X.to(kind))
     assert fusion.model[0].weight.dtype == kind
-    assert "float32 and float64 only" in fusion.recalibration.note
+    assert "float32 and float64 only" in fusion.correction.note
 
 
 def test_a_wider_target_is_corrected():
     models = [network(0), network(1)]
     fusion = transfuse.fuse(models, X[:3], layout=LAYOUT, target={"0.out": 12}, data=X)
-    assert fusion.recalibration.method == "refit"
+    assert fusion.correction.method == "refit"
     assert distance(fusion.model, models) < distance(
-        transfuse.fuse(models, X[:3], layout=LAYOUT, finish="none").model, models
+        transfuse.fuse(models, X[:3], layout=LAYOUT, correct="none").model, models
     )
 
 
@@ -163,8 +164,8 @@ def test_a_network_that_does_not_run_on_noise_is_fused_all_the_same(error):
     for model in models:
         model.error = error
     fusion = transfuse.fuse(models, X[:3], layout=layout)
-    assert fusion.recalibration.method == "none"
-    assert "no correction by noise: Picky does not run" in fusion.recalibration.note
+    assert fusion.correction.method == "none"
+    assert "no correction by noise: Picky does not run" in fusion.correction.note
     with pytest.raises(InputError, match="Picky does not run on batch 1 of the data"):
         transfuse.fuse(models, X[:3], layout=layout, data=X)
 
@@ -180,13 +181,13 @@ class Overflows(nn.Module):
 
 def test_a_network_that_overflows_on_noise_is_fused_all_the_same():
     fusion = transfuse.fuse([Overflows(), Overflows()], X[:3] / 10)
-    assert "NaN or infinity" in fusion.recalibration.note
+    assert "NaN or infinity" in fusion.correction.note
 
 
 def test_noise_that_a_network_overflows_on_is_not_put_beside_data():
     models = [Overflows(), Overflows()]
     fusion = transfuse.fuse(models, X[:3] / 10, data=list(X.split(1)), forward=lambda model, x: model(x / 10))
-    assert fusion.recalibration.method == "refit"
+    assert fusion.correction.method == "refit"
 
 
 @torch.no_grad()
@@ -236,17 +237,17 @@ class Pictures(nn.Module):
 
 def test_convolutions_without_classes_are_not_corrected_by_noise_unless_asked():
     models, example = [Pictures(), Pictures()], torch.randn(2, 1, 8, 8)
-    assert "noise in which no classes are seen" in transfuse.fuse(models, example).recalibration.note
-    assert transfuse.fuse(models, example, finish="refit").recalibration.method == "refit"
+    assert "noise in which no classes are seen" in transfuse.fuse(models, example).correction.note
+    assert transfuse.fuse(models, example, correct="refit").correction.method == "refit"
 
 
-def test_convolutions_with_classes_are_matched_and_corrected_by_dreams():
+def test_convolutions_with_classes_are_matched_and_corrected_by_inverted_inputs():
     models = [another("lenet", seed).float() for seed in (0, 1)]
     given = dict(example_inputs=named("lenet").inputs(), layout=layout_of("lenet"), restarts=0)
     fusion = transfuse.fuse(models, **given)
-    assert fusion.recalibration.method == "refit"
-    dreams = transfuse.synthetic_inputs(models, given["example_inputs"])
-    same = transfuse.fuse(models, **given, data=dreams, finish="none")
+    assert fusion.correction.method == "refit"
+    inverted = transfuse.synthetic_inputs(models, given["example_inputs"])
+    same = transfuse.fuse(models, **given, data=inverted, correct="none")
     for one, other in zip(fusion.couplings, same.couplings, strict=True):
         torch.testing.assert_close(one, other)
     by_weights = transfuse.fuse(models, **given, terms="weights")
@@ -263,18 +264,18 @@ def test_noise_is_moved_only_as_far_as_the_effort_goes(samples, expected, monkey
     with torch.no_grad(), FlopCounterMode(display=False) as counter:
         models[0](example)
     each = counter.get_total_flops() / len(example) * 2 * 3 * 20  # models; forth and back; steps
-    monkeypatch.setattr(imagining, "EFFORT", {"cpu": samples * each})
-    found = imagining.StandIn.of(models, Arguments.of(example), "auto", data=False, seed=0)
+    monkeypatch.setattr(budget, "EFFORT", {"cpu": samples * each})
+    found = budget.SyntheticInputs.of(models, Arguments.of(example), "auto", data=False, seed=0)
     if expected is None:
         assert found.batches is None
         assert "it would take long" in found.why_not
-        assert transfuse.fuse(models, example, layout=layout_of("lenet")).recalibration.note == found.why_not
+        assert transfuse.fuse(models, example, layout=layout_of("lenet")).correction.note == found.why_not
     else:
         assert found.matches
         assert sum(len(args[0]) for args, _ in found.batches.data) == expected
     asked = transfuse.synthetic_inputs(models, example)  # whoever asks gets it
     assert sum(len(args[0]) for args, _ in asked.data) == 200
-    assert not torch.equal(asked.data[0][0][0], synthetic(models, Arguments.of(example), samples=200).data[0][0][0])
+    assert not torch.equal(asked.data[0][0][0], drawn_inputs(models, Arguments.of(example), samples=200).data[0][0][0])
 
 
 def test_dicts_and_keyword_arguments():
@@ -283,25 +284,25 @@ def test_dicts_and_keyword_arguments():
     data = {key: value.repeat(10, *[1] * (value.dim() - 1)) for key, value in inputs.items()}
     for options in ({}, {"data": data}, {"data": [inputs, inputs]}):
         fusion = transfuse.fuse(models, inputs, layout=layout_of("named_inputs"), restarts=0, **options)
-        assert fusion.recalibration.disagreement
+        assert fusion.correction.disagreement
         call(fusion.model, inputs)
 
 
 def test_forward_runs_odd_batches():
     models = [network(0), network(1)]
     given = {"data": [{"x": X, "y": 0}], "forward": lambda model, batch: model(batch["x"])}
-    assert transfuse.fuse(models, X[:3], layout=LAYOUT, **given).recalibration.method == "refit"
+    assert transfuse.fuse(models, X[:3], layout=LAYOUT, **given).correction.method == "refit"
 
 
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        ({"finish": "best"}, "finish is 'best'; expected auto, none, batchnorm"),
-        ({"finish": "batchnorm", "data": X}, "finish is 'batchnorm', but the models have no batch norm"),
+        ({"correct": "best"}, "correct is 'best'; expected auto, none, batchnorm"),
+        ({"correct": "batchnorm", "data": X}, "correct is 'batchnorm', but the models have no batch norm"),
         ({"terms": "all"}, "terms is 'all'; expected one of weights, activations, both"),
         ({"terms": "both"}, "there is no data to see activations on"),
         ({"method": "activation"}, "there is no data to see activations on"),
-        ({"finish": "repair", "synthetic": False}, "there are no inputs"),
+        ({"correct": "repair", "synthetic": False}, "there are no inputs"),
         ({"data": []}, "no batches"),
         ({"data": X[:, :3]}, "does not run on batch 1"),
         ({"data": X.double()}, "does not run on batch 1"),
@@ -319,9 +320,9 @@ def test_noise_can_be_passed_as_data():
     torch.manual_seed(0)
     one, other = (nn.Sequential(nn.Linear(5, 9), nn.Tanh(), nn.Linear(9, 3)) for _ in range(2))
     inputs = transfuse.synthetic_inputs([one, other], torch.randn(2, 5), samples=100, seed=3)
-    fusion = transfuse.fuse([one, other], torch.randn(2, 5), data=inputs, terms="both", finish="none")
-    again = transfuse.fuse([one, other], torch.randn(2, 5), data=inputs, terms="both", finish="none")
-    plain = transfuse.fuse([one, other], torch.randn(2, 5), finish="none")
+    fusion = transfuse.fuse([one, other], torch.randn(2, 5), data=inputs, terms="both", correct="none")
+    again = transfuse.fuse([one, other], torch.randn(2, 5), data=inputs, terms="both", correct="none")
+    plain = transfuse.fuse([one, other], torch.randn(2, 5), correct="none")
     assert all(torch.equal(a, b) for a, b in zip(fusion.model.parameters(), again.model.parameters(), strict=True))
     assert fusion.history[-1].objective != plain.history[-1].objective  # activations count
 
@@ -333,7 +334,7 @@ CARRIED = ["mlp_tanh", "lenet", "concatenated_hidden", "rnn_tanh", "lstm_bidirec
 def test_carried_pre_activations_are_those_of_the_aligned_networks(name):
     model, layout, inputs = sample(name)
     models = [model.eval(), another(name, 2).eval()]
-    fusion = transfuse.fuse(models, inputs, layout=layout, finish="none")
+    fusion = transfuse.fuse(models, inputs, layout=layout, correct="none")
     couplings = [each.couplings for each in fusion.couplings]
     parents = Parents(models, fusion.aligned, fusion.states.weights, layout, couplings, balance=True)
     drawn = transfuse.synthetic_inputs(models, inputs, samples=50)
@@ -348,10 +349,10 @@ def test_carried_pre_activations_are_those_of_the_aligned_networks(name):
 def test_a_narrower_network_comes_nearer_to_the_mean_of_the_models(count, given):
     models = [network(seed, width=16) for seed in range(count)]
     plain, corrected = (
-        transfuse.fuse(models, X[:3], layout=LAYOUT, target=network(9, width=8), **given, **finish)
-        for finish in ({"finish": "none"}, {})
+        transfuse.fuse(models, X[:3], layout=LAYOUT, target=network(9, width=8), **given, **correct)
+        for correct in ({"correct": "none"}, {})
     )
-    assert corrected.recalibration.method == "refit"
+    assert corrected.correction.method == "refit"
     assert distance(corrected.model, models) < (0.5 if given else 0.8) * distance(plain.model, models)
     torch.testing.assert_close(corrected.states.state, plain.model.state_dict())
 
@@ -361,7 +362,7 @@ def test_what_cannot_be_corrected_where_units_are_merged_is_told():
         torch.manual_seed(seed)
         return nn.Sequential(nn.Linear(4, width), nn.BatchNorm1d(width), nn.Tanh(), nn.Linear(width, 3)).eval()
 
-    for model, target, finish in ((normed(0, 16), normed(1, 8), "auto"), (network(0, 16), network(1, 8), "repair")):
-        fusion = transfuse.fuse([model], X[:3], target=target, data=X, finish=finish)
-        assert fusion.recalibration.method == "none"
-        assert "units were merged" in fusion.recalibration.note
+    for model, target, correct in ((normed(0, 16), normed(1, 8), "auto"), (network(0, 16), network(1, 8), "repair")):
+        fusion = transfuse.fuse([model], X[:3], target=target, data=X, correct=correct)
+        assert fusion.correction.method == "none"
+        assert "units were merged" in fusion.correction.note

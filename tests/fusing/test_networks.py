@@ -32,7 +32,7 @@ def test_midway_to_the_aligned_network_is_the_fused_one_whatever_scales_the_refe
     twin = transfuse.align(other, to=reference, layout=layout)
     own, moved = reference.state_dict(), twin.state_dict()
     middle = {key: (own[key] + moved[key]) / 2 if own[key].is_floating_point() else own[key] for key in own}
-    fused = transfuse.fuse([reference, other], layout=layout, finish="none").model
+    fused = transfuse.fuse([reference, other], layout=layout, correct="none").model
     reference.load_state_dict(middle)
     assert_same_function(fused, reference, inputs)
 

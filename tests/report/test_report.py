@@ -94,10 +94,10 @@ def test_what_cannot_be_shown_is_told():
     assert "Couplings" in page(nothing)
 
 
-@pytest.mark.parametrize(("method", "finish"), [("auto", None), ("auto", "none"), ("rebasin", None), ("ot", "refit")])
-def test_the_recipe_makes_the_same_network(method, finish):
+@pytest.mark.parametrize(("method", "correct"), [("auto", None), ("auto", "none"), ("rebasin", None), ("ot", "refit")])
+def test_the_recipe_makes_the_same_network(method, correct):
     models = [net(4, 9, 2, seed=seed) for seed in range(2)]
-    fusion = transfuse.fuse(models, X, method=method, finish=finish, weights=[3, 1], seed=4)
+    fusion = transfuse.fuse(models, X, method=method, correct=correct, weights=[3, 1], seed=4)
     names = {"models": models, "example_inputs": X}
     exec(gather(fusion, Request()).recipe.replace("fusion.report", "#"), names)
     for one, other in zip(fusion.model.parameters(), names["fusion"].model.parameters(), strict=True):

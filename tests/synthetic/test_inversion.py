@@ -1,11 +1,11 @@
-"""Dreams: networks see the classes in them that were assigned, and are left as they were."""
+"""Inverted inputs: networks see the classes in them that were assigned, and are left as they were."""
 
 import pytest
 import torch
 from torch import nn
 
 from transfuse.modules.running import Arguments, undisturbed
-from transfuse.synthetic import dreamt, synthetic
+from transfuse.synthetic import drawn_inputs, inverted_inputs
 from zoo import named
 
 
@@ -15,7 +15,7 @@ def classifier(seed, inputs=6):
 
 
 def noise_for(models, example, **options):
-    return synthetic(models, Arguments.of(example), samples=50, **options)
+    return drawn_inputs(models, Arguments.of(example), samples=50, **options)
 
 
 def assigned(batches):
@@ -27,15 +27,15 @@ def assigned(batches):
 def test_every_network_sees_the_assigned_classes():
     models = [classifier(0, inputs=60), classifier(1, inputs=60)]
     noise = noise_for(models, torch.randn(3, 60))
-    dreams = dreamt(models, noise)
+    inverted = inverted_inputs(models, noise)
 
     def right(model, batches):
         seen = [batch.run(model).argmax(1) for batch in batches]
         return float((torch.cat(seen) == torch.cat(assigned(batches))).float().mean())
 
     assert max(right(model, noise) for model in models) < 0.5
-    assert min(right(model, dreams) for model in models) > 0.9
-    assert [batch.judges for batch in dreams] == [batch.judges for batch in noise]
+    assert min(right(model, inverted) for model in models) > 0.9
+    assert [batch.judges for batch in inverted] == [batch.judges for batch in noise]
 
 
 def test_recurrent_and_convolutional_networks_and_keyword_arguments():
@@ -46,13 +46,14 @@ def test_recurrent_and_convolutional_networks_and_keyword_arguments():
         example = row.inputs()
         noise = noise_for([model], example)
         first = next(iter(noise)).run(model)
-        dreams = dreamt([model], noise)
+        inverted = inverted_inputs([model], noise)
         if not isinstance(first, torch.Tensor) or first.dim() != 2:
-            assert dreams is None
+            assert inverted is None
             continue
         wanted = torch.arange(10) % first.shape[1]
         before, after = (
-            float(nn.functional.cross_entropy(next(iter(each)).run(model).detach(), wanted)) for each in (noise, dreams)
+            float(nn.functional.cross_entropy(next(iter(each)).run(model).detach(), wanted))
+            for each in (noise, inverted)
         )
         assert after < before
 
@@ -63,14 +64,14 @@ def test_networks_noise_and_random_states_are_left_alone():
     before = [tensor.clone() for model in models for tensor in model.state_dict().values()]
     drawn = [args[0].clone() for args, _ in noise.data]
     random = torch.get_rng_state()
-    first = dreamt(models, noise)
+    first = inverted_inputs(models, noise)
     assert all(
         torch.equal(a, b) for a, b in zip(before, (x for m in models for x in m.state_dict().values()), strict=True)
     )
     assert all(parameter.grad is None and parameter.requires_grad for m in models for parameter in m.parameters())
     assert all(torch.equal(a, args[0]) for a, (args, _) in zip(drawn, noise.data, strict=True))
     assert torch.equal(random, torch.get_rng_state())
-    again = dreamt(models, noise)
+    again = inverted_inputs(models, noise)
     assert all(torch.equal(a[0][0], b[0][0]) for a, b in zip(first.data, again.data, strict=True))
     assert not any(args[0].requires_grad for args, _ in first.data)
 
@@ -79,8 +80,8 @@ def test_networks_that_write_to_their_inputs_and_weights_that_want_no_gradient()
     model = classifier(0)
     model.requires_grad_(requires_grad=False)
     written = nn.Sequential(nn.ReLU(inplace=True), model)
-    dreams = dreamt([written], noise_for([written], torch.randn(3, 6)))
-    assert dreams is not None
+    inverted = inverted_inputs([written], noise_for([written], torch.randn(3, 6)))
+    assert inverted is not None
 
 
 @pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
@@ -88,7 +89,7 @@ def test_gradients_are_found_whatever_the_mode(mode):
     models = [classifier(0)]
     noise = noise_for(models, torch.randn(3, 6))
     with mode():
-        assert dreamt(models, noise) is not None
+        assert inverted_inputs(models, noise) is not None
 
 
 class Detached(nn.Module):
@@ -115,6 +116,6 @@ class Overflows(Detached):
         (Overflows(), torch.randn(3, 6)),
     ],
 )  # fmt: skip
-def test_where_there_are_no_classes_or_gradients_there_are_no_dreams(model, example):
+def test_where_there_are_no_classes_or_gradients_nothing_is_inverted(model, example):
     with undisturbed(model):
-        assert dreamt([model], noise_for([model], example)) is None
+        assert inverted_inputs([model], noise_for([model], example)) is None

@@ -6,13 +6,13 @@ from torch import nn
 
 from transfuse.activations import Batches
 from transfuse.modules.running import Arguments, undisturbed
-from transfuse.synthetic import synthetic
+from transfuse.synthetic import drawn_inputs
 from zoo import ZOO, named
 
 
 def drawn(models, example, **options):
     """All batches of noise, as (positional, keyword) arguments."""
-    batches = synthetic(models, Arguments.of(example), **options)
+    batches = drawn_inputs(models, Arguments.of(example), **options)
     assert isinstance(batches, Batches)
     return list(batches.data)
 
@@ -23,7 +23,7 @@ def test_noise_is_like_the_example_and_networks_run_on_it(name):
     model, inputs = named(name).build(), named(name).inputs()
     example = Arguments.of(inputs)
     with undisturbed(model):
-        batches = synthetic([model], example, samples=30)
+        batches = drawn_inputs([model], example, samples=30)
         for batch in batches:
             batch.run(model)
     for args, kwargs in batches.data:
@@ -84,7 +84,7 @@ class Masked(nn.Module):
 
 def test_masks_are_repeated_and_numbers_stay():
     mask = torch.tensor([[True, False, False], [False, False, True]])
-    batches = synthetic([Masked()], Arguments((torch.randn(2, 3), mask, 3.0)), samples=15)
+    batches = drawn_inputs([Masked()], Arguments((torch.randn(2, 3), mask, 3.0)), samples=15)
     (x, masks, scale), _ = batches.data[0]
     assert (x.shape, scale) == ((3, 3), 3.0)
     assert torch.equal(masks, mask[[0, 1, 0]])

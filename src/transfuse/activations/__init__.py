@@ -2,7 +2,7 @@
 
 from .batches import Batch, Batches, Forward
 from .recurrence import Recurrence
-from .sites import Norm, Seen, together, watch
+from .sites import Norm, Seen, observe, together
 from .terms import Terms, activation_terms
 
 __all__ = [
@@ -14,6 +14,6 @@ __all__ = [
     "Seen",
     "Terms",
     "activation_terms",
+    "observe",
     "together",
-    "watch",
 ]

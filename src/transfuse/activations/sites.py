@@ -104,7 +104,7 @@ class Seen:
         return slopes(self.then, pre_activations).square()
 
 
-def watch(
+def observe(
     model: nn.Module, call: Callable[[nn.Module], Any], *, only: str | None = None, calls: int | None = None
 ) -> list[Seen]:
     """Run a network and see its sites. Tensors are copies: the network may change its own in place.
@@ -115,7 +115,7 @@ def watch(
         only: Name of the weight to look for; default: all.
         calls: Stop running when so many sites were seen.
     """
-    mode = _Watch(model, only, calls)
+    mode = _Observer(model, only, calls)
     try:
         with torch.no_grad():
             with mode:
@@ -140,7 +140,7 @@ class _Enough(BaseException):
     """Nothing more is wanted of the network that runs. No `Exception`: a network may catch those."""
 
 
-class _Watch(TorchFunctionMode):
+class _Observer(TorchFunctionMode):
     """Sees each function that the network calls. A site is open until its output goes elsewhere."""
 
     def __init__(self, model: nn.Module, only: str | None, calls: int | None) -> None:

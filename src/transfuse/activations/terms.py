@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from ..errors import InputError, listing
 from ..layout import Axis, Block, Fixed, Layout, Run, Slot
 from .batches import Batches
-from .sites import Seen, together, watch
+from .sites import Seen, observe, together
 
 State = Mapping[str, Tensor]
 
@@ -131,7 +131,7 @@ def activation_terms(models: Sequence[nn.Module], layout: Layout, batches: Batch
     blocks = [_consuming(model, layout) for model in models]
     sums: dict[tuple[str, str], Products] = {}
     for batch in batches:
-        for seen in together([watch(model, batch.run) for model in models]):
+        for seen in together([observe(model, batch.run) for model in models]):
             for key in _keys(seen[0], blocks[0]):
                 columns = [_units(each, own[key]) for each, own in zip(seen, blocks, strict=True)]
                 found = Products.of(torch.cat(columns, 1))

@@ -25,6 +25,7 @@ from typing import Any
 import yaml
 
 from ..errors import InputError, listing
+from ..renamed import told_renamed
 from .parser import build, parse
 
 OTHER_NAMES = {"merge_method": "method", "out_path": "out", "parameters": "option"}
@@ -113,5 +114,7 @@ def _typed(flag: str, value: Any) -> list[str]:
 
 
 def _suggestion(key: Any, known: list[str]) -> str:
+    if renamed := told_renamed(f"{key}:"):
+        return f"; {renamed}"
     close = get_close_matches(str(key), known, n=1)
     return f"; did you mean {close[0]!r}?" if close else f"; the keys: {', '.join(sorted(known))}"

@@ -163,10 +163,10 @@ def _needs_modules(options: Namespace, job: Job) -> bool:
 
     An exported program runs on inputs of the size with which it was exported only: no noise there.
     """
-    asked = options.data or options.recalibrate or options.terms or options.report
+    asked = options.data or options.correct or options.terms or options.report
     if asked and options.low_memory:
-        raise InputError("--low-memory works on tensors alone; leave out --data, --terms, --recalibrate and --report")
-    ends = METHODS[options.method].finish != "none" and not options.no_synthetic
+        raise InputError("--low-memory works on tensors alone; leave out --data, --terms, --correct and --report")
+    ends = METHODS[options.method].correct != "none" and not options.no_synthetic
     able = job.build is not None and not options.low_memory and not options.model.endswith(".pt2")
     return bool(asked or (ends and able))
 
@@ -176,7 +176,7 @@ def _fused_modules(options: Namespace, job: Job, target: Any, chosen: Mapping[st
     fusion = api.fuse(
         job.modules(), job.inputs, layout=job.layout, method=options.method, weights=options.weights,
         target=target or None, data=data_of(options)[0] if options.data else None, terms=options.terms,
-        finish=options.recalibrate, synthetic=not options.no_synthetic, seed=options.seed,
+        correct=options.correct, synthetic=not options.no_synthetic, seed=options.seed,
         progress=not options.quiet, **chosen,
     )  # fmt: skip
     if options.report:
@@ -185,14 +185,14 @@ def _fused_modules(options: Namespace, job: Job, target: Any, chosen: Mapping[st
         evaluate = evaluation(options, fusion.parents[0]) if labeled else None
         fusion.report(options.report, evaluate=evaluate)
     states = fusion.states
-    done = fusion.recalibration.method
+    done = fusion.correction.method
     status = states.status if done == "none" else f"{states.status}; corrected by {done}"
     return _Result(fusion.model.state_dict(), status, states.history[-1].objective, states.seconds, states.weights)
 
 
 def _plan(options: Namespace, job: Job) -> Outcome:
     plan = estimate(
-        job, options.method, _size(options, job), low_memory=options.low_memory, finish=_needs_modules(options, job)
+        job, options.method, _size(options, job), low_memory=options.low_memory, correct=_needs_modules(options, job)
     )
     first = job.checkpoints[0]
     rows = [f"{checkpoint.path} ({checkpoint.kind}, {size_told(checkpoint.bytes)})" for checkpoint in job.checkpoints]
@@ -242,7 +242,7 @@ def _typed(tensors: Mapping[str, Tensor], like: Mapping[str, Entry], dtype: torc
 def _told_options(options: Namespace) -> dict[str, Any]:
     """What was chosen beside the method, for the provenance."""
     told = pairs(options.option, "--option")
-    for name in ("dtype", "target", "terms", "recalibrate", "no_synthetic", "low_memory"):
+    for name in ("dtype", "target", "terms", "correct", "no_synthetic", "low_memory"):
         if value := getattr(options, name, None):
             told[name] = " ".join(value) if isinstance(value, list) else value
     return told
@@ -262,7 +262,7 @@ def command(options: Namespace) -> str:
     for name in ("model_args", "option", "weights", "target", "target_args"):
         if value := getattr(options, name, None):
             words += [f"--{name.replace('_', '-')}", *map(str, value)]
-    for name in ("method", "seed", "dtype", "terms", "recalibrate"):
+    for name in ("method", "seed", "dtype", "terms", "correct"):
         if (value := getattr(options, name, None)) is not None:
             words += [f"--{name}", str(value)]
     words += [f"--{name.replace('_', '-')}" for name in ("no_synthetic", "low_memory") if getattr(options, name, None)]

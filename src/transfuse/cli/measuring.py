@@ -26,7 +26,7 @@ def barrier(options: Namespace) -> Outcome:
     evaluate = evaluation(options, one)
     if options.align:
         inputs = example_inputs(options, plan)
-        how: dict[str, Any] = {"method": options.method, "seed": options.seed, "finish": "none", **chosen}
+        how: dict[str, Any] = {"method": options.method, "seed": options.seed, "correct": "none", **chosen}
         one, other = api.fuse([one, other], inputs, **how).aligned  # in a common order and scale
     found = landscape.barrier(
         one, other, evaluate, points=options.points, data=_norm_data(options), cache=_path(options.cache),

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from ..errors import InputError
+from ..renamed import told_renamed
 
 DESCRIPTION = """Several neural networks, trained independently, become one.
 
@@ -68,6 +69,7 @@ class _Parser(argparse.ArgumentParser):
     """Errors are raised, so that they look like all others."""
 
     def error(self, message: str) -> NoReturn:
+        message = "; ".join([message, *filter(None, map(told_renamed, message.split()))])
         raise InputError(f"{message}; see `{self.prog} --help`")
 
 
@@ -172,7 +174,7 @@ def _fuse(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("corrections")
     group.add_argument("--terms", choices=("weights", "activations", "both"), help="what is matched (needs --data)")
     group.add_argument(
-        "--recalibrate", metavar="NAME",
+        "--correct", metavar="NAME",
         help="correction at the end: batchnorm, repair, rescale, closed_form, refit, auto or none "
         "(default: what the method does; by --data, or by noise)",
     )  # fmt: skip

@@ -13,7 +13,7 @@ from torch import nn
 from ..checkpoints import entries_of, size_told
 from ..modules.running import Arguments
 from ..synthetic import INVERSION_STEPS
-from ..synthetic.budget import Amount, evaluated
+from ..synthetic.budget import Budget, evaluated
 from .jobs import Job
 
 # How many times all spaces are gone through: starts times sweeps, as counted on trained networks.
@@ -23,7 +23,7 @@ TOUCHED = 12  # how often a tensor is copied, carried or compared in one pass
 MEMORY_SPEED = 1.5e9  # bytes per second of such copies
 
 
-def estimate(job: Job, method: str, out_bytes: int, *, low_memory: bool, finish: bool = False) -> dict[str, Any]:
+def estimate(job: Job, method: str, out_bytes: int, *, low_memory: bool, correct: bool = False) -> dict[str, Any]:
     """Seconds and bytes that a fusion will roughly take, with a correction by inputs made of noise if there is one."""
     entries = entries_of(job.checkpoints[0].tensors)
     inputs = sum(checkpoint.bytes for checkpoint in job.checkpoints)
@@ -52,23 +52,23 @@ def estimate(job: Job, method: str, out_bytes: int, *, low_memory: bool, finish:
         "input_bytes": inputs,
         "output_bytes": out_bytes,
         "seconds": round(
-            passes * one_pass + 3 * inputs / MEMORY_SPEED + (_finish(job) if finish and job.build else 0.0), 1
+            passes * one_pass + 3 * inputs / MEMORY_SPEED + (_correcting(job) if correct and job.build else 0.0), 1
         ),
         "memory_bytes": int(_peak() + kept + out_bytes + 6 * largest),
         "widths": widths,
     }
 
 
-def _finish(job: Job) -> float:
+def _correcting(job: Job) -> float:
     """Seconds of moving noise, and of a refit by it: so many runs of all networks, forth or back."""
     model, inputs = cast("Callable[[], nn.Module]", job.build)(), Arguments.of(job.inputs)
     with evaluated([model]):
-        amount = Amount.of(model, inputs, models=len(job.checkpoints))
-        if amount.convolutions and not amount.moved:
+        budget = Budget.of(model, inputs, models=len(job.checkpoints))
+        if budget.convolutions and not budget.moved:
             return 0.0
         layers = sum(tensor.dim() > 1 for tensor in model.parameters())
-        runs = layers + (3 * INVERSION_STEPS if amount.moved else 0)
-        return amount.samples * len(job.checkpoints) * runs * _seconds_of_a_run(model, inputs)
+        runs = layers + (3 * INVERSION_STEPS if budget.moved else 0)
+        return budget.samples * len(job.checkpoints) * runs * _seconds_of_a_run(model, inputs)
 
 
 def _seconds_of_a_run(model: nn.Module, inputs: Arguments) -> float:

@@ -1,4 +1,4 @@
-"""`recalibrate`: a fused network corrected by inputs without labels; a copy that says what was done and why."""
+"""`correct`: a fused network corrected by inputs without labels; a copy that says what was done and why."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 from torch import nn
 
-from ..activations import Batches, Forward, watch
+from ..activations import Batches, Forward, observe
 from ..errors import InputError, listing
 from ..modules.running import undisturbed
 from ..progress import Progress, Watch, watching
@@ -24,7 +24,7 @@ NOISE = 0.1  # what a sample of noise counts beside one of data
 
 
 @dataclass(frozen=True)
-class Recalibration:
+class Corrected:
     """What was done to a network.
 
     Args:
@@ -45,7 +45,7 @@ class Recalibration:
         return f"{self.method}{why}{'; ' if self.note else ''}{self.note}"
 
 
-def recalibrate(  # noqa: PLR0913
+def correct(  # noqa: PLR0913
     model: nn.Module, data: Any, parents: Sequence[nn.Module] | None = None, *, method: str = "auto",
     weights: Sequence[float] | None = None, forward: Forward | None = None, biases: bool = False,
     progress: Progress = False,
@@ -65,21 +65,21 @@ def recalibrate(  # noqa: PLR0913
         progress: Show how far it is, as in `fuse`.
 
     Returns:
-        A copy in the model's mode; its attribute `recalibration` says what was done and why.
+        A copy in the model's mode; its attribute `correction` says what was done and why.
 
     Example:
         >>> import torch
         >>> net = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.ReLU())
-        >>> recalibrate(net, torch.randn(50, 3), method="batchnorm").recalibration.method
+        >>> correct(net, torch.randn(50, 3), method="batchnorm").correction.method
         'batchnorm'
     """
     given = list(parents or ())
     rows = _rows(method, model, given)
     batches = Batches.of(data, forward=forward)
     shares = _shares(weights, len(given))
-    with watching(progress, "recalibrating") as watcher:
+    with watching(progress, "correcting") as watcher:
         result, done = best_of(rows, Start(model, given, shares, batches, biases), watcher, forced=method != "auto")
-    result.recalibration = done  # type: ignore[assignment]
+    result.correction = done  # type: ignore[assignment]
     return result
 
 
@@ -118,7 +118,7 @@ class Start:
 
 def best_of(
     rows: Sequence[str], start: Start, watcher: Watch = lambda stage, done, total: None, *, forced: bool = False
-) -> tuple[nn.Module, Recalibration]:
+) -> tuple[nn.Module, Corrected]:
     """The network with the correction that makes its outputs nearest to the parents' mean, and what was done.
 
     Args:
@@ -149,7 +149,7 @@ def best_of(
     result = tried[chosen]
     for module, before in zip(result.modules(), start.model.modules(), strict=True):
         module.training = before.training
-    return result, Recalibration(chosen, scores, _left(left))
+    return result, Corrected(chosen, scores, _left(left))
 
 
 def _stage(watcher: Watch, name: str, number: int, total: int) -> Callable[[int, int], None]:
@@ -209,7 +209,7 @@ def _shares(weights: Sequence[float] | None, count: int) -> list[float]:
 
 def _add_biases(task: Task) -> None:
     """Give layers without a bias one of zeros, unless a norm follows."""
-    for seen in watch(task.network, next(iter(task.batches)).run):
+    for seen in observe(task.network, next(iter(task.batches)).run):
         owner, _, leaf = seen.name.rpartition(".")
         layer = task.network.get_submodule(owner)
         if (

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ..activations import Seen, together, watch
+from ..activations import Seen, observe, together
 from .affine import has_constant, matrices, parts, rows_of, written
 from .task import Task, check_numbers, tensors_of
 
@@ -94,7 +94,7 @@ def _own_moments(task: Task, name: str, calls: int) -> tuple[Seen | None, Moment
     """
     site, total = None, None
     for batch in task.batches:
-        for site in watch(task.network, batch.run, only=name, calls=calls):
+        for site in observe(task.network, batch.run, only=name, calls=calls):
             if site.recurrence is not None:
                 return _recurrent_moments(task, name, calls)
             rest = torch.zeros_like(site.output) if site.rest is None else site.rest
@@ -153,7 +153,7 @@ def _parents_moments(task: Task, values: Callable[[Seen], Tensor]) -> tuple[dict
     sites: dict[str, Seen] = {}
     sums: dict[str, Moments] = {}
     for batch in task.batches:
-        for seen in together([watch(parent, batch.run) for parent in task.parents]):
+        for seen in together([observe(parent, batch.run) for parent in task.parents]):
             if seen[0].name in wanted:
                 first = sites.setdefault(seen[0].name, seen[0])
                 found = Moments.of([rows_of(first, values(each)) for each in seen])

@@ -30,7 +30,7 @@ class Correction:
     noise: bool = False
 
 
-def _with_norms(correct: Callable[[Task], None]) -> Callable[[Task], None]:
+def _with_norms(then: Callable[[Task], None]) -> Callable[[Task], None]:
     """A correction that starts with batch norms matched to the parents'.
 
     Not again at the end: norms that follow no site are then part of what the sites after them were corrected for.
@@ -38,7 +38,7 @@ def _with_norms(correct: Callable[[Task], None]) -> Callable[[Task], None]:
 
     def both(task: Task) -> None:
         match_statistics(task)
-        correct(task)
+        then(task)
 
     return both
 

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ..activations import Batch, Batches, Seen, together, watch
+from ..activations import Batch, Batches, Seen, observe, together
 from ..errors import InputError
 from ..modules.running import tensors_in
 
@@ -54,19 +54,19 @@ class Task:
 
         A site is left out if one of its tensors is used in another way, or by another site: it cannot be changed alone.
         """
-        found = watch(self.network, next(iter(self.batches)).run)
+        found = observe(self.network, next(iter(self.batches)).run)
         users = Counter(tensor for _, tensors in {(seen.name, seen.tensors) for seen in found} for tensor in tensors)
         alone = [seen for seen in found if not seen.shared and all(users[tensor] == 1 for tensor in seen.tensors)]
         return dict(Counter(seen.name for seen in alone))
 
     def bent(self) -> set[str]:
         """Names of the weights of sites whose pre-activations are used only through a nonlinearity that is known."""
-        found = watch(self.network, next(iter(self.batches)).run)
+        found = observe(self.network, next(iter(self.batches)).run)
         return {seen.name for seen in found} - {seen.name for seen in found if not seen.bent}
 
     def left_out(self) -> list[str]:
         """Names of the weights that no correction of sites changes."""
-        found = watch(self.network, next(iter(self.batches)).run)
+        found = observe(self.network, next(iter(self.batches)).run)
         sites = self.sites()
         changed = {tensor for seen in found if seen.name in sites for tensor in seen.tensors}
         return [name for name, tensor in self.network.named_parameters() if tensor.dim() > 1 and name not in changed]
@@ -83,7 +83,7 @@ class Task:
 
     def _means(self, batch: Batch, only: str | None = None, calls: int | None = None) -> Means:
         means: dict[str, list[Tensor]] = {}
-        for seen in together([watch(parent, batch.run, only=only, calls=calls) for parent in self.parents]):
+        for seen in together([observe(parent, batch.run, only=only, calls=calls) for parent in self.parents]):
             values = [self._carried(number, each) for number, each in enumerate(seen)]
             means.setdefault(seen[0].name, []).append(self.mean(values))
         return means
@@ -110,7 +110,7 @@ class Task:
         batches: Iterable[tuple[Batch, Means | None]] = remembered or ((batch, None) for batch in self.batches)
         for batch, known in batches:
             targets = (known or self._means(batch, name, calls)).get(name, ())
-            own = watch(self.network, batch.run, only=name, calls=calls)
+            own = observe(self.network, batch.run, only=name, calls=calls)
             if len(own) == len(targets):
                 yield from (Sample(each, target, batch) for each, target in zip(own, targets, strict=True))
 

@@ -14,12 +14,12 @@ from torch import Tensor, nn
 
 from ..activations import Batches, Terms, activation_terms
 from ..barycenter import Coupling, Pair, carried
-from ..corrections import CORRECTIONS, NONE, Recalibration, Start, best_of, candidates, norms_of, numbers_in
+from ..corrections import CORRECTIONS, NONE, Corrected, Start, best_of, candidates, norms_of, numbers_in
 from ..errors import InputError
 from ..layout import Layout, balanced
 from ..modules.rebuilding import with_state
 from ..progress import Progress, watching
-from ..synthetic.budget import StandIn, evaluated, is_half
+from ..synthetic.budget import SyntheticInputs, evaluated, is_half
 from .preparing import working_type
 
 TermsName = Literal["weights", "activations", "both"]
@@ -52,7 +52,7 @@ def seen_activations(
 
 
 @dataclass(frozen=True, eq=False)
-class Finish:
+class Correcting:
     """How a fusion ends.
 
     Args:
@@ -64,22 +64,22 @@ class Finish:
 
     method: str
     data: Batches | None
-    noise: StandIn
+    noise: SyntheticInputs
     progress: Progress = False
 
 
-def check_finish(method: str, model: nn.Module, *, inputs: bool) -> None:
+def check_correction(method: str, model: nn.Module, *, inputs: bool) -> None:
     """Refuse a correction that does not exist, has no inputs to go by, or is none of this network.
 
     Raises:
         InputError: in these cases.
     """
     if method not in ("auto", NONE, *CORRECTIONS):
-        raise InputError(f"finish is {method!r}; expected auto, none, {', '.join(CORRECTIONS)}")
+        raise InputError(f"correct is {method!r}; expected auto, none, {', '.join(CORRECTIONS)}")
     if method in CORRECTIONS and not inputs:
-        raise InputError(f"finish is {method!r}, but there are no inputs; pass data= or example_inputs")
+        raise InputError(f"correct is {method!r}, but there are no inputs; pass data= or example_inputs")
     if method == "batchnorm" and not norms_of(model):
-        raise InputError("finish is 'batchnorm', but the models have no batch norm with running statistics")
+        raise InputError("correct is 'batchnorm', but the models have no batch norm with running statistics")
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,41 +143,41 @@ class Parents:
         return found
 
 
-def finished(finish: Finish, fused: nn.Module, parents: Parents) -> tuple[nn.Module, Recalibration]:
+def corrected(correcting: Correcting, fused: nn.Module, parents: Parents) -> tuple[nn.Module, Corrected]:
     """The fused network, corrected, and what was done to it."""
-    if finish.method == NONE:
-        return fused, Recalibration(NONE)
+    if correcting.method == NONE:
+        return fused, Corrected(NONE)
     if is_half(fused):
-        return fused, Recalibration(NONE, note="corrections are made in float32 and float64 only")
-    if finish.data is not None:
-        return _corrected(finish, fused, parents, finish.data, finish.noise.batches)
-    if finish.noise.batches is None:
-        return fused, Recalibration(NONE, note=finish.noise.why_not)
+        return fused, Corrected(NONE, note="corrections are made in float32 and float64 only")
+    if correcting.data is not None:
+        return _corrected_by(correcting, fused, parents, correcting.data, correcting.noise.batches)
+    if correcting.noise.batches is None:
+        return fused, Corrected(NONE, note=correcting.noise.why_not)
     try:
-        result, done = _corrected(finish, fused, parents, finish.noise.batches)
+        result, done = _corrected_by(correcting, fused, parents, correcting.noise.batches)
     except Exception as error:  # the fusion itself stands, whatever noise does to a network
-        return fused, Recalibration(NONE, note=f"no correction by noise: {error}")
+        return fused, Corrected(NONE, note=f"no correction by noise: {error}")
     return result, replace(done, note="; ".join(filter(None, ["judged by inputs made of noise", done.note])))
 
 
-def _corrected(
-    finish: Finish, fused: nn.Module, parents: Parents, batches: Batches, noise: Batches | None = None
-) -> tuple[nn.Module, Recalibration]:
+def _corrected_by(
+    correcting: Correcting, fused: nn.Module, parents: Parents, batches: Batches, noise: Batches | None = None
+) -> tuple[nn.Module, Corrected]:
     """The network with the correction that was asked for, or the best."""
-    forced = finish.method in CORRECTIONS
+    forced = correcting.method in CORRECTIONS
     if parents.keep_their_functions(batches):
         if len(parents.models) == 1:
-            return fused, Recalibration(NONE, note="one model has no mean to come nearer to")
-        rows = [finish.method] if forced else candidates(fused, data=finish.data is not None)
+            return fused, Corrected(NONE, note="one model has no mean to come nearer to")
+        rows = [correcting.method] if forced else candidates(fused, data=correcting.data is not None)
         start = Start(fused, parents.aligned, parents.weights, batches, noise=noise)
-    elif norms_of(fused) or finish.method not in ("auto", "refit"):
+    elif norms_of(fused) or correcting.method not in ("auto", "refit"):
         note = (
             "units were merged, and the aligned networks do not compute what the models do; only a refit of a network"
         )
         note += " without batch norms is possible then"
-        return fused, Recalibration(NONE, note=note)
+        return fused, Corrected(NONE, note=note)
     else:
         rows = ["refit"]
         start = Start(fused, parents.scaled(), parents.weights, batches, noise=noise, carry=parents.carry(fused))
-    with watching(finish.progress, "finish") as watcher:
+    with watching(correcting.progress, "correcting") as watcher:
         return best_of(rows, start, watcher, forced=forced)

@@ -10,14 +10,14 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from torch import Tensor, nn
 
 from ..activations import Batches, Forward
 from ..barycenter import Matrices, Problem, Step
-from ..corrections import NONE, Recalibration
+from ..corrections import NONE, Corrected
 from ..errors import InputError, listing
 from ..layout import Layout, balanced, in_scale_of
 from ..layout import Run as UnitRun
@@ -25,10 +25,11 @@ from ..methods import METHODS, Method, Run
 from ..modules.rebuilding import with_state
 from ..modules.running import Arguments, check_runs, model_state, undisturbed
 from ..progress import Progress, watching
+from ..renamed import missing_attribute
 from ..report import Request, write_report
-from ..synthetic.budget import StandIn
+from ..synthetic.budget import SyntheticInputs
 from ..tracing import trace
-from .correcting import Activations, Finish, Parents, TermsName, check_finish, finished, seen_activations
+from .correcting import Activations, Correcting, Parents, TermsName, check_correction, corrected, seen_activations
 from .preparing import as_first_model, carried_away, check_states, own_order, working_states, working_type
 
 State = Mapping[str, Tensor]
@@ -79,7 +80,7 @@ class FusedStates:
 class Fusion:
     """Fused modules: `model`, and every input as a module in the common order, beside what fusing states gives.
 
-    `parents` are the models that were fused: themselves, not copies. `recalibration` says which correction the model
+    `parents` are the models that were fused: themselves, not copies. `correction` says which correction the model
     got at the end; `states.state` is as it was before.
     """
 
@@ -87,7 +88,10 @@ class Fusion:
     aligned: tuple[nn.Module, ...]
     states: FusedStates
     parents: tuple[nn.Module, ...] = ()
-    recalibration: Recalibration = field(default_factory=lambda: Recalibration(NONE))
+    correction: Corrected = field(default_factory=lambda: Corrected(NONE))
+
+    if not TYPE_CHECKING:  # a type checker shall go on to find attributes that do not exist
+        __getattr__ = missing_attribute
 
     @property
     def couplings(self) -> tuple[Matrices, ...]:
@@ -111,7 +115,7 @@ class Fusion:
 
     def __str__(self) -> str:
         """A summary of a few lines."""
-        return f"{self.states}\nfinish: {self.recalibration}"
+        return f"{self.states}\ncorrection: {self.correction}"
 
     def report(  # noqa: PLR0913
         self, path: str | os.PathLike[str], evaluate: Any = None, *, title: str | None = None, points: int = 25,
@@ -137,7 +141,7 @@ class Fusion:
 def fuse(  # noqa: PLR0913
     models: Sequence[nn.Module], example_inputs: Any = None, *, method: str = "auto",
     weights: Sequence[float] | None = None, target: nn.Module | Mapping[str, int] | None = None,
-    layout: Layout | None = None, data: Any = None, terms: TermsName | None = None, finish: str | None = None,
+    layout: Layout | None = None, data: Any = None, terms: TermsName | None = None, correct: str | None = None,
     synthetic: bool = True, forward: Forward | None = None, seed: int = 0, progress: Progress = False, **options: Any,
 ) -> Fusion:  # fmt: skip
     """Fuse trained networks of one architecture, of equal or different widths, into one.
@@ -156,7 +160,7 @@ def fuse(  # noqa: PLR0913
             a dict holds keyword arguments.
         terms: What units are matched by: `weights`, `activations` of the data, or `both`; default: `both` if there is
             data, unless the method says.
-        finish: The correction at the end: a row of `transfuse.CORRECTIONS`, `auto` (the one that is judged best
+        correct: The correction at the end: a row of `transfuse.CORRECTIONS`, `auto` (the one that is judged best
             without labels) or `none`; default: what the method says (`auto` ends with one, published methods do not).
         synthetic: Without data, correct by inputs made of noise, if that is judged an improvement; networks with
             convolutions are matched by them too.
@@ -192,9 +196,9 @@ def fuse(  # noqa: PLR0913
     layout.check(*own)  # before any network is run
     batches = None if data is None else Batches.of(data, forward=forward)
     example = Arguments.of(example_inputs) if synthetic and example_inputs is not None else None
-    by = finish or row.finish
-    check_finish(by, models[0], inputs=batches is not None or example is not None)
-    noise = StandIn.of(models, example, by, data=batches is not None, seed=seed, progress=progress)
+    by = correct or row.correct
+    check_correction(by, models[0], inputs=batches is not None or example is not None)
+    noise = SyntheticInputs.of(models, example, by, data=batches is not None, seed=seed, progress=progress)
     seen = batches or (noise.batches if noise.matches else None)
     activations = seen_activations(models, layout, seen, terms or row.terms or ("both" if seen else "weights"))
     states = fuse_states(
@@ -216,8 +220,8 @@ def fuse(  # noqa: PLR0913
     parents = Parents(
         models, aligned, states.weights, layout, [each.couplings for each in states.couplings], row.balance
     )
-    corrected, done = finished(Finish(by, batches, noise, progress), fused, parents)
-    return Fusion(corrected, aligned, states, tuple(models), done)
+    model, done = corrected(Correcting(by, batches, noise, progress), fused, parents)
+    return Fusion(model, aligned, states, tuple(models), done)
 
 
 def _check_rebuilt(model: nn.Module, example_inputs: Any) -> None:
@@ -235,7 +239,7 @@ def align(
     model: nn.Module, *, to: nn.Module, example_inputs: Any = None, layout: Layout | None = None, seed: int = 0
 ) -> nn.Module:
     """A copy of a network that computes the same function, with its units in the order (and scale) of a reference."""
-    fusion = fuse([to, model], example_inputs, layout=layout, weights=[1.0, 1.0], finish="none", seed=seed)
+    fusion = fuse([to, model], example_inputs, layout=layout, weights=[1.0, 1.0], correct="none", seed=seed)
     (reference,) = working_states([model_state(to)])
     twin = fusion.aligned[1]
     return with_state(twin, in_scale_of(reference, model_state(twin), fusion.states.layout))

@@ -26,7 +26,7 @@ import torch
 from torch import Tensor, nn
 
 from ..activations import Batches
-from ..corrections import recalibrate
+from ..corrections import correct
 from ..corrections.batch_norm import norms_of
 from ..errors import InputError
 from ..progress import Progress, watching
@@ -134,7 +134,7 @@ def value_at(family: Family, evaluate: Evaluate, data: Any, point: Coefficients)
     with torch.no_grad(), private_randomness():
         network = family.at(point)
         if data is not None and isinstance(network, nn.Module) and norms_of(network):
-            network = recalibrate(network, data, method="batchnorm")
+            network = correct(network, data, method="batchnorm")
         return named(evaluate(network))
 
 

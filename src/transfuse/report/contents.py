@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from ..corrections import Recalibration
+from ..corrections import Corrected
 from ..landscape import Barrier, Plane
 from ..layout import Layout
 from ..plots import HasObjective
@@ -56,7 +56,7 @@ class Fused(Protocol):
     @property
     def states(self) -> States: ...  # noqa: D102
     @property
-    def recalibration(self) -> Recalibration: ...  # noqa: D102
+    def correction(self) -> Corrected: ...  # noqa: D102
 
 
 @dataclass(frozen=True)

@@ -71,7 +71,7 @@ def _facts(fusion: Fused) -> dict[str, str]:
         "Options": ", ".join(f"{name} = {value}" for name, value in states.options.items()) or "defaults",
         "Seed": str(states.seed),
         "Status": states.status,
-        "Correction at the end": str(fusion.recalibration),
+        "Correction at the end": str(fusion.correction),
         "SHA-256": ", ".join(f"{each}…" for each in prints),
     }
 
@@ -210,10 +210,10 @@ def _similarity(fusion: Fused) -> dict[str, tuple[float, float]]:
 
 def _recipe(fusion: Fused) -> str:
     """The call that does it again, as far as a fusion knows it."""
-    states, done = fusion.states, fusion.recalibration.method
+    states, done = fusion.states, fusion.correction.method
     given = dict(states.options)
-    if states.method in METHODS and METHODS[states.method].finish not in (done, "auto" if done != NONE else done):
-        given["finish"] = done
+    if states.method in METHODS and METHODS[states.method].correct not in (done, "auto" if done != NONE else done):
+        given["correct"] = done
     options = "".join(f", {name}={value!r}" for name, value in given.items())
     shares = ", ".join(f"{weight:.6g}" for weight in states.weights)
     return (

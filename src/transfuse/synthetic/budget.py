@@ -15,13 +15,13 @@ import torch
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from ..activations import Batches, watch
+from ..activations import Batches, observe
 from ..corrections import NONE, numbers_in
 from ..modules.running import Arguments, tensors_in, undisturbed
 from ..progress import Progress, watching
 from .inversion import STEPS as INVERSION_STEPS
-from .inversion import dreamt
-from .noise import synthetic
+from .inversion import inverted_inputs
+from .noise import drawn_inputs
 
 NO_CLASSES = (
     "noise in which no classes are seen harms convolutions: there are none, or it would take long to make networks see "
@@ -53,12 +53,12 @@ def synthetic_inputs(
     """
     example = Arguments.of(example_inputs)
     with evaluated(models):
-        drawn = synthetic(models, example, samples=samples or SAMPLES[_convolves(models[0], example)], seed=seed)
-        return dreamt(models, drawn) or drawn
+        drawn = drawn_inputs(models, example, samples=samples or SAMPLES[_convolves(models[0], example)], seed=seed)
+        return inverted_inputs(models, drawn) or drawn
 
 
 @dataclass(frozen=True)
-class Amount:
+class Budget:
     """How much noise a fusion makes.
 
     Args:
@@ -72,14 +72,14 @@ class Amount:
     convolutions: bool
 
     @staticmethod
-    def of(model: nn.Module, example: Arguments, *, models: int) -> Amount:
+    def of(model: nn.Module, example: Arguments, *, models: int) -> Budget:
         """For so many networks like this one. Operations count, not time: results do not depend on the machine."""
         convolutions = _convolves(model, example)
         device = next((tensor.device.type for tensor in model.parameters()), "cpu")
         affordable = int(EFFORT.get(device, MORE_EFFORT) / (models * _operations(model, example)))
         samples = min(SAMPLES[convolutions], affordable)
         moved = samples >= FEWEST
-        return Amount(samples if moved else SAMPLES[convolutions], moved, convolutions)
+        return Budget(samples if moved else SAMPLES[convolutions], moved, convolutions)
 
 
 def _operations(model: nn.Module, example: Arguments) -> float:
@@ -92,7 +92,7 @@ def _operations(model: nn.Module, example: Arguments) -> float:
 
 
 @dataclass(frozen=True, eq=False)
-class StandIn:
+class SyntheticInputs:
     """Inputs made of noise, in place of data or beside it.
 
     Args:
@@ -107,38 +107,38 @@ class StandIn:
 
     @staticmethod
     def of(
-        models: Sequence[nn.Module], example: Arguments | None, finish: str, *, data: bool, seed: int,
+        models: Sequence[nn.Module], example: Arguments | None, correct: str, *, data: bool, seed: int,
         progress: Progress = False,
-    ) -> StandIn:  # fmt: skip
+    ) -> SyntheticInputs:  # fmt: skip
         """For networks of one architecture.
 
         Args:
             models: The networks.
             example: What the inputs shall be like; none: there are no such inputs.
-            finish: The correction that is made.
+            correct: The correction that is made.
             data: Whether there is data.
             seed: For the noise.
             progress: Who is told how far it is.
         """
-        if example is None or finish == NONE or is_half(models[0]):
-            return StandIn()
+        if example is None or correct == NONE or is_half(models[0]):
+            return SyntheticInputs()
         try:
             with evaluated(models):
-                amount = Amount.of(models[0], example, models=len(models))
-                if amount.convolutions and data:
-                    return StandIn()  # not found to help
-                drawn = synthetic(models, example, samples=amount.samples, seed=seed)
+                budget = Budget.of(models[0], example, models=len(models))
+                if budget.convolutions and data:
+                    return SyntheticInputs()  # not found to help
+                drawn = drawn_inputs(models, example, samples=budget.samples, seed=seed)
                 with watching(progress, "inputs") as watcher:
-                    dreams = dreamt(models, drawn, watcher) if amount.moved else None
-                if amount.convolutions and dreams is None and finish == "auto":
-                    return StandIn(why_not=NO_CLASSES)
-                batches = dreams or drawn
+                    inverted = inverted_inputs(models, drawn, watcher) if budget.moved else None
+                if budget.convolutions and inverted is None and correct == "auto":
+                    return SyntheticInputs(why_not=NO_CLASSES)
+                batches = inverted or drawn
                 for batch in batches:
                     for model in models:
                         numbers_in(batch.run(model))
         except Exception as error:  # the fusion itself stands, whatever noise does to a network
-            return StandIn(why_not=f"no correction by noise: {error}")
-        return StandIn(batches, matches=amount.convolutions and dreams is not None)
+            return SyntheticInputs(why_not=f"no correction by noise: {error}")
+        return SyntheticInputs(batches, matches=budget.convolutions and inverted is not None)
 
 
 def is_half(model: nn.Module) -> bool:
@@ -157,4 +157,4 @@ def evaluated(models: Sequence[nn.Module]) -> Iterator[None]:
 
 def _convolves(model: nn.Module, example: Arguments) -> bool:
     """Whether a network has convolutions."""
-    return any(seen.kernel for seen in watch(model, lambda each: each(*example.args, **example.kwargs)))
+    return any(seen.kernel for seen in observe(model, lambda each: each(*example.args, **example.kwargs)))

@@ -27,7 +27,7 @@ from ..progress import Watch
 STEPS, RATE = 20, 0.1  # of Adam; its rate is in root mean squares of the input
 
 
-def dreamt(
+def inverted_inputs(
     models: Sequence[nn.Module], noise: Batches, watch: Watch = lambda stage, done, total: None
 ) -> Batches | None:
     """The same batches, moved until every network sees an assigned class in each sample; nothing if that cannot be.

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from torch.utils import _pytree as pytree
 
 from ..activations.batches import Batches
-from ..activations.sites import Seen, watch
+from ..activations.sites import Seen, observe
 from ..modules.running import Arguments, tensors_in
 
 BATCHES = 5
@@ -66,7 +66,7 @@ class Source:
         return values[torch.randint(len(values), shape, generator=random).to(values.device)]
 
 
-def synthetic(models: Sequence[nn.Module], example: Arguments, *, samples: int = 500, seed: int = 0) -> Batches:
+def drawn_inputs(models: Sequence[nn.Module], example: Arguments, *, samples: int = 500, seed: int = 0) -> Batches:
     """Batches of noise on which the models run as on the example.
 
     Args:
@@ -134,7 +134,7 @@ def _source(models: Sequence[nn.Module], example: Arguments, leaf: Tensor) -> So
         sizes = {each.num_embeddings for each in models[0].modules() if isinstance(each, nn.Embedding)}
         fitting = sorted(size for size in sizes if size > int(leaf.max()))
         return Source(leaf, vocabulary=fitting[0] if fitting and int(leaf.min()) >= 0 else 0)
-    for seen in watch(models[0], lambda model: model(*example.args, **example.kwargs)):
+    for seen in observe(models[0], lambda model: model(*example.args, **example.kwargs)):
         if seen.inputs.numel() == leaf.numel():
             found = _reading(seen, leaf, models)
             if found is not None:

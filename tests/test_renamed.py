@@ -1,0 +1,50 @@
+"""Old names give errors that tell the new ones: in the package, of records, of arguments and of the command line."""
+
+import pytest
+import torch
+from torch import nn
+
+import transfuse
+from transfuse.cli import config
+from transfuse.cli.parser import parse
+from transfuse.renamed import RENAMED
+
+NET = nn.Linear(3, 2)
+X = torch.zeros(2, 3)
+
+
+@pytest.mark.parametrize("old", [old.removeprefix("transfuse.") for old in RENAMED if old.startswith("transfuse.")])
+def test_of_the_package(old):
+    with pytest.raises(AttributeError, match=rf"^transfuse\.{old} is called transfuse\.\w+ now$"):
+        getattr(transfuse, old)
+
+
+def test_of_records():
+    fusion = transfuse.fuse([NET, NET], X, correct="none")
+    with pytest.raises(AttributeError, match=r"^Fusion\.recalibration is called Fusion\.correction now$"):
+        _ = fusion.recalibration
+    with pytest.raises(AttributeError, match=r"^Method\.finish is called Method\.correct now$"):
+        _ = transfuse.METHODS["auto"].finish
+    with pytest.raises(AttributeError, match=r"^'Fusion' object has no attribute 'nothing'$"):
+        _ = fusion.nothing
+
+
+def test_of_arguments():
+    with pytest.raises(transfuse.InputError, match="finish= is called correct= now"):
+        transfuse.fuse([NET, NET], X, finish="none")
+
+
+def test_of_the_command_line():
+    with pytest.raises(transfuse.InputError, match="--recalibrate is called --correct now"):
+        parse(["fuse", "a.pt", "b.pt", "-o", "c.pt", "--recalibrate", "refit"])
+
+
+def test_of_a_file(tmp_path):
+    (tmp_path / "merge.yml").write_text("models: [a.pt, b.pt]\nout_path: c.pt\nrecalibrate: refit\n")
+    with pytest.raises(transfuse.InputError, match="recalibrate: is called correct: now"):
+        config.read(str(tmp_path / "merge.yml"))
+
+
+def test_new_names_exist():
+    names = [new.removeprefix("transfuse.") for new in RENAMED.values() if new.startswith("transfuse.")]
+    assert [name for name in names if not hasattr(transfuse, name)] == []
