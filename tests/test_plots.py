@@ -12,7 +12,7 @@ from hypothesis.extra.numpy import arrays
 
 import transfuse
 from transfuse import InputError, plots
-from transfuse.plots import contour_levels, entries_per_row, pooled
+from transfuse.landscape.pictures import contour_levels, entries_per_row, pooled
 
 matplotlib = pytest.importorskip("matplotlib")
 

@@ -9,21 +9,29 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
-from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from .barycenter import Step
 from .errors import InputError
-from .landscape import Barrier, Network, Plane
-from .landscape import similarity as cosines
+from .landscape import Barrier, ModuleOrState, Plane, cosines
 from .landscape.combining import state_of
+from .landscape.pictures import (
+    PLACES,
+    barrier_label,
+    contour_levels,
+    entries_per_row,
+    mark_label,
+    pooled,
+    short_number,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-Array = NDArray[np.float64]
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 
@@ -47,15 +55,6 @@ STYLE: dict[str, Any] = {
     "savefig.dpi": 200,
 }
 FINEST = 96  # cells along a side of a coupling's picture: single units of wide layers would vanish
-
-
-class HasObjective(Protocol):
-    """A step of a fusion's history."""
-
-    @property
-    def objective(self) -> float:
-        """The objective after the step."""
-        ...
 
 
 def styled(draw: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
@@ -95,10 +94,10 @@ def barriers(
             color=COLOURS[number % len(COLOURS)],
             marker=MARKERS[number % len(MARKERS)],
             markevery=max(1, len(barrier.positions) // 12),
-            label=f"{name} (barrier {_short(barrier.height(metric))})",
+            label=barrier_label(name, barrier, metric),
         )
     axes.set_ylabel(label or metric or next(iter(curves.values())).metrics[0])
-    axes.set_xticks([0, 0.5, 1], ["model 1", "midpoint", "model 2"])
+    axes.set_xticks(list(PLACES), list(PLACES.values()))
     axes.margins(x=0.02)
     if all((each.of(metric) >= 0).all() for each in curves.values()):
         axes.set_ylim(0, axes.get_ylim()[1] * 1.05)
@@ -131,7 +130,7 @@ def plane(
     axes.contour(plane.x, plane.y, shown, edges[1:-1], colors="white", linewidths=0.3, alpha=0.6)
     beside = axes.inset_axes((1.03, 0, 0.035, 1))  # as high as the map, whatever its aspect
     bar = _of(axes).colorbar(filled, cax=beside, ticks=edges)
-    bar.ax.set_yticklabels([_short(edge) for edge in edges])
+    bar.ax.set_yticklabels([short_number(edge) for edge in edges])
     bar.outline.set_linewidth(0)
     axes.set_title(title or metric or plane.metrics[0], wrap=True)
     axes.set_aspect("equal")
@@ -160,10 +159,10 @@ def couplings(matrices: Mapping[str, ArrayLike], *, columns: int = 3) -> Figure:
     grid = figure.subplots(rows, columns, squeeze=False).ravel()
     for axes, (name, matrix) in zip(grid, matrices.items(), strict=False):
         entries = np.asarray(matrix, float)
-        shown = pooled(entries)
+        shown = pooled(entries, FINEST)
         top = float(np.abs(shown).max()) or 1.0
         axes.imshow(shown, cmap="PuOr", vmin=-top, vmax=top, interpolation="nearest", aspect="auto")
-        axes.set_title(f"{name}\n{_short(entries_per_row(entries))} entries per unit")
+        axes.set_title(f"{name}\n{short_number(entries_per_row(entries))} entries per unit")
         axes.set_xticks([])
         axes.set_yticks([])
         axes.set_xlabel(f"{entries.shape[1]} model units")
@@ -175,7 +174,7 @@ def couplings(matrices: Mapping[str, ArrayLike], *, columns: int = 3) -> Figure:
 
 
 @styled
-def similarity(reference: Network, others: Mapping[str, Network], *, axes: Axes | None = None) -> Figure:
+def similarity(reference: ModuleOrState, others: Mapping[str, ModuleOrState], *, axes: Axes | None = None) -> Figure:
     """How near each tensor of other networks is to that of a reference: the cosine of their angle.
 
     Args:
@@ -202,7 +201,7 @@ def similarity(reference: Network, others: Mapping[str, Network], *, axes: Axes 
 
 
 @styled
-def history(steps: Sequence[HasObjective], *, axes: Axes | None = None) -> Figure:
+def history(steps: Sequence[Step], *, axes: Axes | None = None) -> Figure:
     """The objective after each sweep; `fusion.history`."""
     from matplotlib.ticker import MaxNLocator
 
@@ -213,52 +212,6 @@ def history(steps: Sequence[HasObjective], *, axes: Axes | None = None) -> Figur
     axes.set_ylabel("objective")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     return _of(axes)
-
-
-def contour_levels(values: ArrayLike, count: int) -> list[float]:
-    """Edges from the lowest to the highest finite value; their heights above the lowest grow by one factor.
-
-    Example:
-        >>> [round(edge, 2) for edge in contour_levels([2.0, 102.0], 4)]
-        [2.0, 3.0, 12.0, 102.0]
-    """
-    finite = np.asarray(values, float)
-    finite = finite[np.isfinite(finite)]
-    if not len(finite):
-        raise InputError("no value of this plane is finite, so there is nothing to draw")
-    low, span = float(finite.min()), float(np.ptp(finite))
-    if span <= 1e-12 * max(abs(low), 1e-300):  # flat: any range around it
-        return [low - max(abs(low), 1.0) * 1e-6, low + max(abs(low), 1.0) * 1e-6]
-    return [low, *(low + span * np.geomspace(0.01, 1, max(2, count - 1))).tolist()]
-
-
-def entries_per_row(matrix: ArrayLike) -> float:
-    """How many entries share the mass of a row, on average: 1 for a permutation, the width for a uniform coupling.
-
-    `(sum |p|)^2 / sum p^2` of each row.
-
-    Example:
-        >>> entries_per_row([[0.0, 1.0], [0.5, 0.5]])
-        1.5
-    """
-    entries = np.abs(np.asarray(matrix, float))
-    mass = entries.sum(1)
-    return float(np.mean(mass**2 / np.maximum((entries**2).sum(1), 1e-300)))
-
-
-def pooled(matrix: Array, finest: int = FINEST) -> Array:
-    """A matrix in at most so many rows and columns: of each part the entry of the largest size."""
-    for axis in (0, 1):
-        if matrix.shape[axis] > finest:
-            parts = np.array_split(matrix, finest, axis)
-            matrix = np.stack([_largest(part, axis) for part in parts], axis)
-    return matrix
-
-
-def _largest(part: Array, axis: int) -> Array:
-    chosen = np.expand_dims(np.abs(part).argmax(axis), axis)
-    found: Array = np.take_along_axis(part, chosen, axis).squeeze(axis)
-    return found
 
 
 def _figure(width: float, height: float) -> Figure:
@@ -286,19 +239,8 @@ def _marks(axes: Axes, plane: Plane) -> None:
     middle = (plane.x[0] + plane.x[-1]) / 2
     for number, mark in enumerate(plane.marks):
         axes.plot(mark.x, mark.y, MARKERS[number % len(MARKERS)], color="white", markeredgecolor="black", markersize=5)
-        off = f" ({_short(mark.distance)} off the plane)" if mark.distance > 0.01 * np.ptp(plane.x) else ""
         left = mark.x > middle
         axes.annotate(
-            mark.name + off, (mark.x, mark.y), xytext=(-5 if left else 5, 4), textcoords="offset points",
+            mark_label(mark, plane), (mark.x, mark.y), xytext=(-5 if left else 5, 4), textcoords="offset points",
             ha="right" if left else "left", path_effects=halo,
         )  # fmt: skip
-
-
-def _short(number: float) -> str:
-    """Three digits.
-
-    Example:
-        >>> _short(1.0), _short(93.214), _short(1234.5), _short(0.01234)
-        ('1', '93.2', '1234', '0.0123')
-    """
-    return f"{number:.0f}" if abs(number) >= 1000 else f"{number:.3g}"

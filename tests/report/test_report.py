@@ -44,7 +44,7 @@ def small_report():
 
 
 def values_of(report):
-    return {row.name: row.values for row in report.rows}
+    return {row.name: row.values for row in report.results.rows}
 
 
 def test_the_table_has_the_direct_values():
@@ -61,19 +61,19 @@ def test_the_table_has_the_direct_values():
 
 def test_barriers_and_plane_belong_to_the_fusion():
     fusion, report = fused(), small_report()
-    assert list(report.barriers) == ["as trained", "aligned"]
-    middle = report.barriers["aligned"].midpoint()
+    assert list(report.results.barriers) == ["as trained", "aligned"]
+    middle = report.results.barriers["aligned"].midpoint()
     assert middle == pytest.approx(values_of(report)["fused"]["loss"], rel=1e-5)
-    assert report.plane["fused"].distance == pytest.approx(0, abs=1e-5)
-    assert report.plane["model 2"].values == evaluate(fusion.parents[1])
+    assert report.results.plane["fused"].distance == pytest.approx(0, abs=1e-5)
+    assert report.results.plane["model 2"].values == evaluate(fusion.parents[1])
 
 
 @pytest.mark.parametrize("count", [1, 3, 5])
 def test_any_number_of_models(count):
     report = gather(fused(count), Request(evaluate, points=2, grid=2))
-    assert len(report.barriers) == 2 * min(count - 1, 3)
-    assert (report.plane is None) == (count == 1)
-    assert any("only" in note for note in report.notes) == (count == 5)
+    assert len(report.results.barriers) == 2 * min(count - 1, 3)
+    assert (report.results.plane is None) == (count == 1)
+    assert any("only" in note for note in report.results.notes) == (count == 5)
     assert "<h1>" in page(report)
 
 
@@ -81,16 +81,18 @@ def test_what_cannot_be_shown_is_told():
     torch.manual_seed(0)
     wide = transfuse.fuse([net(4, 9, 2, seed=0), net(4, 6, 2, seed=1)], X)
     told = gather(wide, Request(evaluate, points=2, grid=2))
-    notes = told.notes
-    assert told.widths == {"0.out": (9, 9, 6)}
+    notes = told.results.notes
+    assert told.subject.widths == {"0.out": (9, 9, 6)}
     assert '<td class="n">9, 6</td>' in page(told)
     assert [note.split(":")[0] for note in notes[:2]] == [
         "No plane" if "plane" in note else "No plain average" for note in notes[:2]
     ]
     assert len(notes) >= 2
-    assert any("one line" in note for note in gather(fused(method="vanilla"), Request(evaluate, points=2)).notes)
+    assert any(
+        "one line" in note for note in gather(fused(method="vanilla"), Request(evaluate, points=2)).results.notes
+    )
     nothing = gather(fused(), Request())
-    assert nothing.notes == ("Nothing was measured: no evaluate was given.",)
+    assert nothing.results.notes == ("Nothing was measured: no evaluate was given.",)
     assert "Couplings" in page(nothing)
 
 
@@ -99,7 +101,7 @@ def test_the_recipe_makes_the_same_network(method, correct):
     models = [net(4, 9, 2, seed=seed) for seed in range(2)]
     fusion = transfuse.fuse(models, X, method=method, correct=correct, weights=[3, 1], seed=4)
     names = {"models": models, "example_inputs": X}
-    exec(gather(fusion, Request()).recipe.replace("fusion.report", "#"), names)
+    exec(gather(fusion, Request()).making.recipe.replace("fusion.report", "#"), names)
     for one, other in zip(fusion.model.parameters(), names["fusion"].model.parameters(), strict=True):
         torch.testing.assert_close(one, other)
 
@@ -166,7 +168,12 @@ def test_a_browser_shows_it_without_errors_and_without_scrolling_sideways(tmp_pa
         assert opened.execute_script("return innerWidth") == width
         assert opened.execute_script("return document.documentElement.scrollWidth") <= width
         ground, ink = (
-            [int(part) for part in re.findall(r"\d+", opened.execute_script(f"return getComputedStyle(document.body).{name}"))[:3]]
+            [
+                int(part)
+                for part in re.findall(r"\d+", opened.execute_script(f"return getComputedStyle(document.body).{name}"))[
+                    :3
+                ]
+            ]
             for name in ("backgroundColor", "color")
         )
         assert (np.mean(ground) < np.mean(ink)) == dark

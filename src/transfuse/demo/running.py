@@ -15,7 +15,9 @@ import torch
 from torch import nn
 
 from ..files import write_whole
-from ..fusing.networks import Fusion, fuse
+from ..fusing import Fusion, fuse
+from ..modules import Ensemble
+from ..report import Table
 from ..tracing import trace
 from .data import digits
 from .networks import NETWORKS, TITLES
@@ -32,7 +34,7 @@ ROWS = {
     "gwb": "GWB: Gromov-Wasserstein barycenter",
     "auto": "auto, without any data",
     "data": f"auto, with {UNLABELED} unlabeled images",
-    "ensemble": "ensemble (both networks run)",
+    "ensemble": "ensemble (mean of probabilities)",
 }
 
 
@@ -68,7 +70,7 @@ def _run(folder: Path, *, fresh: bool, quiet: bool) -> tuple[dict[str, Any], str
         data = _compared(folder, pairs, quiet=quiet) | {"key": key}
         write_whole(kept, json.dumps(data, indent=1).encode())
     data["seconds"] = round(time.perf_counter() - started, 1)
-    return data, f"{table(data['rows'])}\n\n{epilogue(folder, data['pages'], data['seconds'])}"
+    return data, f"{table_text(accuracy_table(data['accuracy']))}\n\n{epilogue(folder, data['pages'], data['seconds'])}"
 
 
 def _compared(folder: Path, pairs: Mapping[str, Sequence[nn.Module]], *, quiet: bool) -> dict[str, Any]:
@@ -77,16 +79,19 @@ def _compared(folder: Path, pairs: Mapping[str, Sequence[nn.Module]], *, quiet: 
     for kind, pair in pairs.items():
         _tell(f"{TITLES[kind]}: fused by {', '.join(METHODS)}", quiet)
         compared.append(compare(kind, pair))
-    rows = cells(compared)
+    accuracies = {each.kind: each.accuracies for each in compared}
     _tell("Barriers and error surfaces", quiet)
-    pages = write_pages(folder, {each.kind: each.fusion for each in compared}, rows, show=not quiet)
-    return {"accuracy": {each.kind: each.accuracies for each in compared}, "rows": rows, "pages": list(pages)}
+    table = accuracy_table(accuracies)
+    pages = write_pages(folder, {each.kind: each.fusion for each in compared}, table, show=not quiet)
+    return {"accuracy": accuracies, "rows": [table.head, *table.rows], "pages": list(pages)}
 
 
 def _key(folder: Path) -> str:
-    """What the results depend on: the networks, and the code that fuses them."""
+    """A hash of what the pages depend on: the networks, the code that fuses them, and the templates."""
     digest = hashlib.sha256(f"{torch.__version__}".encode())
-    for path in sorted([*folder.glob("*-[01].safetensors"), *Path(__file__).parents[1].rglob("*.py")]):
+    package = Path(__file__).parents[1]
+    code = [path for kind in ("*.py", "*.html", "*.css", "*.js") for path in package.rglob(kind)]
+    for path in sorted([*folder.glob("*-[01].safetensors"), *code]):
         digest.update(path.read_bytes())
     return digest.hexdigest()
 
@@ -110,7 +115,7 @@ def compare(kind: str, pair: Sequence[nn.Module]) -> Compared:
         accuracies[method] = accuracy(fusion.model)
     seen = digits("train")[0][:UNLABELED]
     accuracies["data"] = accuracy(fuse(pair, images[:2], layout=layout, data=seen).model)
-    accuracies["ensemble"] = accuracy(_Ensemble(pair))
+    accuracies["ensemble"] = accuracy(Ensemble(pair, [1 / len(pair)] * len(pair)))
     return Compared(kind, accuracies, fusion)
 
 
@@ -121,28 +126,19 @@ def accuracy(model: nn.Module) -> float:
         return 100 * float((model.eval()(images).argmax(1) == labels).float().mean())
 
 
-class _Ensemble(nn.Module):
-    """The mean of what several networks say."""
-
-    def __init__(self, models: Sequence[nn.Module]) -> None:
-        super().__init__()
-        self.models = nn.ModuleList(models)
-
-    def forward(self, images: torch.Tensor) -> torch.Tensor:
-        return torch.stack([model(images).softmax(1) for model in self.models]).mean(0)
+def accuracy_table(accuracies: Mapping[str, Mapping[str, float]]) -> Table:
+    """Test accuracies in percent: a row for each way to make one network of two, a column for each kind of network."""
+    return Table(
+        head=["test accuracy, %", *(kind.upper() for kind in accuracies)],
+        rows=[[title, *(f"{each[key]:.1f}" for each in accuracies.values())] for key, title in ROWS.items()],
+        emphasised=[ROWS["auto"], ROWS["data"]],
+    )
 
 
-def cells(compared: Sequence[Compared]) -> list[list[str]]:
-    """Test accuracies: a column for each kind of network."""
-    head = ["test accuracy, %", *(each.kind.upper() for each in compared)]
-    return [head] + [[title, *(f"{each.accuracies[key]:.1f}" for each in compared)] for key, title in ROWS.items()]
-
-
-def table(rows: Sequence[Sequence[str]]) -> str:
-    """The same for a terminal."""
-    head, *body = rows
-    wide = max(len(row[0]) for row in body)
-    lines = [f"{row[0]:<{wide}}" + "".join(f"{cell:>8}" for cell in row[1:]) for row in (head, *body)]
+def table_text(table: Table) -> str:
+    """A table for a terminal."""
+    wide = max(len(row[0]) for row in table.rows)
+    lines = [f"{row[0]:<{wide}}" + "".join(f"{cell:>8}" for cell in row[1:]) for row in (table.head, *table.rows)]
     return "\n".join([lines[0], "-" * len(lines[0]), *lines[1:]])
 
 

@@ -26,7 +26,6 @@ from ..modules.rebuilding import with_state
 from ..modules.running import Arguments, check_runs, model_state, undisturbed
 from ..progress import Progress, watching
 from ..renamed import missing_attribute
-from ..report import Request, write_report
 from ..synthetic.budget import SyntheticInputs
 from ..tracing import trace
 from .correcting import Activations, Correcting, Parents, TermsName, check_correction, corrected, seen_activations
@@ -135,6 +134,8 @@ class Fusion:
             workers: Processes to use; 0 for this one.
             progress: Tell on stderr how long it will take.
         """
+        from ..report import Request, write_report  # the one door upwards: `DOORS` in tests/test_rooms.py says why
+
         return write_report(path, self, Request(evaluate, points, grid, data, cache, workers, progress), title)
 
 

@@ -18,11 +18,11 @@ from torch import Tensor, nn
 from ..errors import InputError, listing
 
 State = Mapping[str, Tensor]
-Network = nn.Module | State
+ModuleOrState = nn.Module | State
 Coefficients = tuple[float, ...]
 
 
-def state_of(network: Network) -> dict[str, Tensor]:
+def state_of(network: ModuleOrState) -> dict[str, Tensor]:
     """The tensors of a module or state, without gradients and not copied."""
     if not isinstance(network, nn.Module | Mapping):
         raise InputError(f"a network is {type(network).__name__}; expected a torch.nn.Module or a state")
@@ -43,7 +43,7 @@ class Family:
     model: nn.Module | None
 
     @staticmethod
-    def of(networks: Mapping[str, Network]) -> Family:
+    def of(networks: Mapping[str, ModuleOrState]) -> Family:
         """From named networks, checked.
 
         Raises:
@@ -59,7 +59,7 @@ class Family:
         moved = [{name: state[name].to(device) for name, device in devices.items()} for state in states.values()]
         return Family(tuple(moved), copy.deepcopy(first) if isinstance(first, nn.Module) else None)
 
-    def at(self, coefficients: Coefficients) -> Network:
+    def at(self, coefficients: Coefficients) -> ModuleOrState:
         """The network at `sum_i c_i W_i`; the coefficients sum to 1. A module is overwritten by the next call."""
         if self.model is None:
             out = {name: torch.empty_like(tensor) for name, tensor in self.states[0].items()}

@@ -72,11 +72,11 @@ class Axes:
         return x, y, _residual(origin, (first, second, state), (-a, -b, 1.0))
 
 
-def similarity(one: State, other: State) -> dict[str, float]:
+def cosines(one: State, other: State) -> dict[str, float]:
     """The cosine of the angle between each tensor of a state and that of another; nan where one is zero.
 
     Example:
-        >>> similarity({"w": torch.tensor([1.0, 0.0])}, {"w": torch.tensor([1.0, 1.0])})
+        >>> cosines({"w": torch.tensor([1.0, 0.0])}, {"w": torch.tensor([1.0, 1.0])})
         {'w': 0.7071...}
     """
     found = {}

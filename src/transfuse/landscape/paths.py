@@ -11,7 +11,7 @@ import numpy as np
 
 from ..errors import InputError
 from ..progress import Progress
-from .combining import Coefficients, Family, Network
+from .combining import Coefficients, Family, ModuleOrState
 from .measuring import Evaluate, Survey
 from .records import Array, Barrier, Simplex
 
@@ -19,8 +19,8 @@ Path = str | os.PathLike[str]
 
 
 def barrier(  # noqa: PLR0913
-    a: Network, b: Network, evaluate: Evaluate, *, points: int = 25, data: Any = None, cache: Path | None = None,
-    workers: int = 0, progress: Progress = False,
+    a: ModuleOrState, b: ModuleOrState, evaluate: Evaluate, *, points: int = 25, data: Any = None,
+    cache: Path | None = None, workers: int = 0, progress: Progress = False,
 ) -> Barrier:  # fmt: skip
     """Values along the segment between two networks, and how high the barrier on it is.
 
@@ -50,8 +50,8 @@ def barrier(  # noqa: PLR0913
 
 
 def chain(  # noqa: PLR0913
-    networks: Sequence[Network], evaluate: Evaluate, *, points: int = 25, data: Any = None, cache: Path | None = None,
-    workers: int = 0, progress: Progress = False,
+    networks: Sequence[ModuleOrState], evaluate: Evaluate, *, points: int = 25, data: Any = None,
+    cache: Path | None = None, workers: int = 0, progress: Progress = False,
 ) -> tuple[Barrier, ...]:  # fmt: skip
     """The barriers of the segments from each network to the next; see `barrier`."""
     if points < 2:
@@ -67,8 +67,8 @@ def chain(  # noqa: PLR0913
 
 
 def simplex(
-    networks: Sequence[Network], evaluate: Evaluate, *, data: Any = None, cache: Path | None = None, workers: int = 0,
-    progress: Progress = False,
+    networks: Sequence[ModuleOrState], evaluate: Evaluate, *, data: Any = None, cache: Path | None = None,
+    workers: int = 0, progress: Progress = False,
 ) -> Simplex:  # fmt: skip
     """Values at several networks, midway between any two of them, and in the middle of all; see `barrier`.
 
@@ -89,7 +89,7 @@ def simplex(
     return Simplex(values, tuple(members))
 
 
-def _family(networks: Sequence[Network], least: int) -> Family:
+def _family(networks: Sequence[ModuleOrState], least: int) -> Family:
     if len(networks) < least:
         raise InputError(f"{len(networks)} networks given; expected {least} or more")
     return Family.of({f"network {number}": network for number, network in enumerate(networks, start=1)})

@@ -12,7 +12,7 @@ import numpy as np
 from ..errors import InputError
 from ..progress import Progress
 from .cache import Values
-from .combining import Coefficients, Family, Network
+from .combining import Coefficients, Family, ModuleOrState
 from .geometry import Axes
 from .measuring import Evaluate, Survey
 from .records import Array, Mark, Plane
@@ -21,9 +21,10 @@ FIRST = 0.1  # the share of all points that the first picture may take
 
 
 def plane(  # noqa: PLR0913
-    origin: Network, x: Network, y: Network, evaluate: Evaluate, *, grid: int = 21, margin: float = 0.2,
-    marks: Mapping[str, Network] | None = None, data: Any = None, cache: str | os.PathLike[str] | None = None,
-    workers: int = 0, progress: Progress = False, preview: Callable[[Plane], None] | None = None,
+    origin: ModuleOrState, x: ModuleOrState, y: ModuleOrState, evaluate: Evaluate, *, grid: int = 21,
+    margin: float = 0.2, marks: Mapping[str, ModuleOrState] | None = None, data: Any = None,
+    cache: str | os.PathLike[str] | None = None, workers: int = 0, progress: Progress = False,
+    preview: Callable[[Plane], None] | None = None,
 ) -> Plane:  # fmt: skip
     """Values on the plane of all affine combinations of three networks.
 
@@ -80,7 +81,7 @@ class _Shown:
     distance: float
 
 
-def _named(three: Mapping[str, Network], marks: Mapping[str, Network]) -> dict[str, Network]:
+def _named(three: Mapping[str, ModuleOrState], marks: Mapping[str, ModuleOrState]) -> dict[str, ModuleOrState]:
     """The three first, under the names that marks give them."""
     names = {id(network): name for name, network in marks.items()}
     first = {names.get(id(network), name): network for name, network in three.items()}

@@ -12,14 +12,14 @@ import math
 import struct
 import zlib
 from collections.abc import Callable, Sequence
-from html import escape
 
 import numpy as np
+from markupsafe import Markup, escape
 from numpy.typing import NDArray
 
-from ..landscape import Mark, Plane
-from ..plots import contour_levels
-from .svg import WIDTH, Point, colour, drawing, number
+from ..landscape import Plane
+from ..landscape.pictures import contour_levels, mark_label, short_number
+from .svg import WIDTH, Point, colour, drawing
 
 Array = NDArray[np.float64]
 Place = Callable[[float, float], Point]
@@ -30,7 +30,7 @@ FINER = 3  # contours bend this often within a cell
 LETTER, LINE = 6.9, 14.0  # about the size of a letter of a mark's name
 
 
-def plane_map(plane: Plane, metric: str) -> str:
+def plane_map(plane: Plane, metric: str) -> Markup:
     """Filled contours of a metric with the marks of a plane."""
     levels = contour_levels(plane.of(metric), 11)
     scale = WIDTH / float(np.ptp(plane.x))
@@ -149,8 +149,8 @@ def _cells(plane: Plane, place: Place) -> str:
         for column in range(len(plane.x)):
             left, lower = place(x[column], y[row])
             right, upper = place(x[column + 1], y[row + 1])
-            told = "; ".join(f"{name} {number(plane.values[name][row, column])}" for name in plane.metrics)
-            where = f"at ({number(plane.x[column])}, {number(plane.y[row])})"
+            told = "; ".join(f"{name} {short_number(plane.values[name][row, column])}" for name in plane.metrics)
+            where = f"at ({short_number(plane.x[column])}, {short_number(plane.y[row])})"
             box = f'x="{left:.1f}" y="{upper:.1f}" width="{right - left:.1f}" height="{lower - upper:.1f}"'
             found.append(f"<rect {box}><title>{escape(told)} {where}</title></rect>")
     return f'<g class="cells">{"".join(found)}</g>'
@@ -164,11 +164,11 @@ def _edges(places: Array) -> Array:
 def _marks(plane: Plane, metric: str, place: Place, high: float) -> str:
     """Networks as points, each with its name where it hides neither another name nor a point."""
     points = [place(mark.x, mark.y) for mark in plane.marks]
-    names = [mark.name + _off(mark, plane) for mark in plane.marks]
+    names = [mark_label(mark, plane) for mark in plane.marks]
     boxes = name_boxes(points, [LETTER * len(name) for name in names], high)
     parts = []
     for mark, name, (x, y), box in zip(plane.marks, names, points, boxes, strict=True):
-        told = "; ".join(f"{key} {number(value)}" for key, value in mark.values.items())
+        told = "; ".join(f"{key} {short_number(value)}" for key, value in mark.values.items())
         title = f"{name}: {told}" if told else name
         left = box[0] < x - 1
         parts.append(
@@ -177,10 +177,6 @@ def _marks(plane: Plane, metric: str, place: Place, high: float) -> str:
             f'text-anchor="{"end" if left else "start"}">{escape(name)}</text>'
         )
     return "".join(parts)
-
-
-def _off(mark: Mark, plane: Plane) -> str:
-    return f" ({number(mark.distance)} off the plane)" if mark.distance > 0.01 * np.ptp(plane.x) else ""
 
 
 def name_boxes(points: Sequence[Point], widths: Sequence[float], high: float) -> list[Box]:
@@ -224,7 +220,6 @@ def _bar(levels: Sequence[float], top: float) -> str:
         boxes.append(f'<rect x="{index * step:.1f}" y="{top:.1f}" width="{step + 0.3:.1f}" height="9" fill="{fill}"/>')
     for index in range(0, len(levels), 2):
         anchor = "start" if index == 0 else "end" if index == len(levels) - 1 else "middle"
-        boxes.append(
-            f'<text x="{index * step:.1f}" y="{top + 22:.1f}" text-anchor="{anchor}">{number(levels[index])}</text>'
-        )
+        place = f'x="{index * step:.1f}" y="{top + 22:.1f}" text-anchor="{anchor}"'
+        boxes.append(f"<text {place}>{short_number(levels[index])}</text>")
     return "".join(boxes)
