@@ -16,8 +16,8 @@ from torch import Tensor
 from ..errors import InputError
 from .combining import Coefficients, State
 
-STATISTICS = ("running_mean", "running_var")
-FLAT = 1e-6  # relative to the longest side: below, three networks lie on a line
+STATISTICS = ("running_mean", "running_var")  # buffers of batch norm, which follow the parameters
+FLAT = 1e-6  # of the longest side: three networks nearer to one line than this span no plane, but rounding errors
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,9 +26,9 @@ class Axes:
 
     Args:
         states: The three states.
-        along: The second is at (along, 0).
-        shift: The third is at (shift, height).
-        height: See shift; positive.
+        along: The first coordinate of the second state; its second one is 0.
+        shift: The first coordinate of the third state.
+        height: The second coordinate of the third state; positive.
     """
 
     states: tuple[State, State, State]
@@ -38,7 +38,7 @@ class Axes:
 
     @staticmethod
     def through(origin: State, x: State, y: State) -> Axes:
-        """The axes of three states.
+        """The axes of the plane through three states.
 
         Raises:
             InputError: the three lie on one line.
@@ -57,7 +57,7 @@ class Axes:
         return Axes((origin, x, y), along, shift, height)
 
     def coefficients(self, x: float, y: float) -> Coefficients:
-        """Those of the three states at a point of the plane."""
+        """The coefficients of the three states, which sum to 1, at a point of the plane."""
         third = y / self.height
         second = (x - third * self.shift) / self.along
         return 1 - second - third, second, third
@@ -88,7 +88,7 @@ def cosines(one: State, other: State) -> dict[str, float]:
 
 
 def _coordinates(state: State) -> Iterator[str]:
-    """Names of the tensors that are coordinates."""
+    """Names of the tensors whose numbers are coordinates: trained ones, each tied tensor once."""
     seen = set()
     for name, tensor in state.items():
         place = (tensor.data_ptr(), tuple(tensor.shape), tensor.stride())
@@ -99,7 +99,7 @@ def _coordinates(state: State) -> Iterator[str]:
 
 
 def _differences(origin: State, others: Sequence[State]) -> Iterator[Tensor]:
-    """For each tensor a matrix [state, number], in float64."""
+    """For each tensor the differences of the others to the origin as a matrix [state, number], in float64."""
     for name in _coordinates(origin):
         start = origin[name].double().flatten()
         yield torch.stack([other[name].to(start.device).double().flatten() - start for other in others])
@@ -114,7 +114,7 @@ def _gram(origin: State, others: Sequence[State]) -> list[list[float]]:
 
 
 def _residual(origin: State, others: Sequence[State], factors: Sequence[float]) -> float:
-    """The length of a sum of differences. Computed from the sum itself: products would cancel."""
+    """The length of a weighted sum of differences, computed from the sum itself, for inner products would cancel."""
     weights = torch.tensor(factors, dtype=torch.float64)
     return math.sqrt(
         sum(float((weights.to(rows.device) @ rows).square().sum()) for rows in _differences(origin, others))
