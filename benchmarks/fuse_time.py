@@ -46,8 +46,8 @@ from transfuse.barycenter import Problem, coupling
 from transfuse.fusing import networks as api
 from transfuse.layout import Block, Layout
 from transfuse.transport import assignment
+from transfuse.types import State
 
-State = Mapping[str, Tensor]
 SLOW = ("GPT-2 small",)  # minutes
 SHORT = {"GPT-2 small": 1}  # `auto` stops after so many sweeps
 SMALL = 50e6  # bytes of all inputs

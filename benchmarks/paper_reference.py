@@ -17,9 +17,9 @@ from typing import Literal
 
 import numpy as np
 import ot
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from transfuse.types import Array
+
 Layer = tuple[Array, Array | None]
 How = Literal["loop", "factorised"]
 ALPHA = 5.0  # of hidden-to-hidden weights

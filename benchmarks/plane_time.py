@@ -22,12 +22,10 @@ from pathlib import Path
 import numpy as np
 import torch
 from networks import mlpnet
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 import transfuse
-
-Array = NDArray[np.float64]
+from transfuse.types import Array
 
 
 def images_and_labels() -> tuple[Tensor, Tensor]:

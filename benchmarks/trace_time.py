@@ -20,7 +20,7 @@ import torch
 from networks import CASES, Case, mlpnet
 
 import transfuse
-from transfuse.modules.running import Arguments, canonical_names, check_runs, model_state, undisturbed
+from transfuse.modules import Arguments, canonical_names, check_runs, model_state, undisturbed
 from transfuse.tracing import RULES
 from transfuse.tracing.proof import verify
 from transfuse.tracing.reading import read

@@ -11,16 +11,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from torch import nn
 
 import transfuse
+from transfuse.types import Array
 
 from .data import Batched, Examples
 from .profiles import Profile
 
 DIGITS = 6
-Array = NDArray[np.float64]
 
 
 def landscape(

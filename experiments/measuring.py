@@ -1,8 +1,6 @@
-"""Accuracy of a network, or of several that vote."""
+"""Accuracy of a network: the share of right answers."""
 
 from __future__ import annotations
-
-from collections.abc import Sequence
 
 import torch
 from torch import nn
@@ -11,12 +9,10 @@ from .data import Examples
 
 
 @torch.no_grad()
-def accuracy(models: Sequence[nn.Module], examples: Examples, device: str = "cpu") -> float:
-    """The share of right answers, in percent; of several networks, by the mean of their probabilities."""
-    for model in models:
-        model.to(device).eval()
+def accuracy(model: nn.Module, examples: Examples, device: str = "cpu") -> float:
+    """The share of right answers, in percent; the network is left in evaluation mode."""
+    model.to(device).eval()
     right = 0
     for inputs, labels in examples.batches():
-        votes = sum(model(inputs.to(device)).softmax(1) for model in models)
-        right += int((votes.argmax(1).cpu() == labels).sum())
+        right += int((model(inputs.to(device)).argmax(1).cpu() == labels).sum())
     return 100 * right / len(examples)

@@ -16,6 +16,7 @@ from typing import Any
 from torch import nn
 
 import transfuse
+from transfuse.modules import Ensemble
 
 from .data import Task, load
 from .jobs import Job
@@ -26,7 +27,7 @@ from .networks import build
 from .profiles import PROFILES
 from .rows import ROWS
 from .training import Base, Place, base_network, identity
-from .versions import versions
+from .versions import origin
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,17 +144,17 @@ def measured(job: Job, group: Group) -> dict[str, Any]:
     return {
         **result, "seconds": round(time.perf_counter() - started, 3), "base": [b.origin for b in group.bases],
         "configuration": job.configuration(), "deviations": job.deviations(), "notes": list(group.task.notes),
-        "versions": versions(),
+        "versions": origin(),
     }  # fmt: skip
 
 
 def _base(job: Job, group: Group) -> dict[str, Any]:
-    each = [accuracy([model], group.task.test) for model in group.models]
+    each = [accuracy(model, group.task.test) for model in group.models]
     return {"metrics": {"accuracy": sum(each) / len(each)}, "each": each}
 
 
 def _ensemble(job: Job, group: Group) -> dict[str, Any]:
-    return {"metrics": {"accuracy": accuracy(group.models, group.task.test)}}
+    return {"metrics": {"accuracy": accuracy(Ensemble(group.models), group.task.test)}}
 
 
 def _fuse(job: Job, group: Group) -> dict[str, Any]:
@@ -163,14 +164,14 @@ def _fuse(job: Job, group: Group) -> dict[str, Any]:
     best: tuple[float, transfuse.Fusion, dict[str, Any]] | None = None
     for options in choices:
         fusion = fuse(job, group, options)
-        reached = accuracy([fusion.model], group.task.validation) if len(choices) > 1 else 0.0
+        reached = accuracy(fusion.model, group.task.validation) if len(choices) > 1 else 0.0
         tried.append({**options, "accuracy": reached, "seconds": round(fusion.states.seconds, 3)})
         if best is None or reached > best[0]:
             best = reached, fusion, options
     assert best is not None, "a product of grids has at least one choice"
     _, fusion, chosen = best
     return {
-        "metrics": {"accuracy": accuracy([fusion.model], group.task.test)},
+        "metrics": {"accuracy": accuracy(fusion.model, group.task.test)},
         "objective": float(fusion.history[-1].objective),
         "finish": str(fusion.correction),
         "status": fusion.status,

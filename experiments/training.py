@@ -121,7 +121,7 @@ class Course:
             self._step(task.train, rows)
         self.epoch += 1
         if self.training.keep == "best":
-            reached = accuracy([self.model], task.validation, self.device)
+            reached = accuracy(self.model, task.validation, self.device)
             if reached > self.best["accuracy"]:
                 self.best = {"accuracy": reached, "state": _copied(self.model)}
         self.seconds += time.perf_counter() - started

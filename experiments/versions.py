@@ -7,23 +7,13 @@ import subprocess
 from functools import cache
 from pathlib import Path
 
-import numpy as np
-import torch
-
-import transfuse
+from transfuse.versions import package_versions
 
 
 @cache
-def versions() -> dict[str, str]:
-    """Versions of what counts; the commit, with a + if files were changed since."""
-    return {
-        "transfuse": transfuse.__version__,
-        "commit": _commit(),
-        "torch": torch.__version__,
-        "numpy": np.__version__,
-        "python": platform.python_version(),
-        "machine": platform.machine(),
-    }
+def origin() -> dict[str, str]:
+    """Versions of the packages and the kind of machine; the commit, with a + if files were changed since."""
+    return {**package_versions(), "commit": _commit(), "machine": platform.machine()}
 
 
 def _commit() -> str:

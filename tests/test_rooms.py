@@ -16,14 +16,14 @@ TOP = "transfuse"
 
 # From the ground up. Rooms on one floor do not see each other.
 FLOORS = (
-    ("errors", "files", "progress", "renamed"),
+    ("errors", "files", "renamed", "types", "versions"),
+    ("progress",),
     ("layout", "networks"),
     ("transport",),
     ("barycenter", "modules"),
     ("tracing", "methods"),
     ("activations",),
-    ("corrections",),
-    ("synthetic",),
+    ("corrections", "synthetic"),
     ("landscape",),
     ("plots",),
     ("checkpoints",),

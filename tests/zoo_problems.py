@@ -10,7 +10,7 @@ from torch.utils import _pytree as pytree
 import transfuse
 from transfuse.barycenter import Coupling, Problem
 from transfuse.layout import random_actions
-from transfuse.modules.running import tensors_in
+from transfuse.modules import tensors_in
 from zoo import call, named
 
 

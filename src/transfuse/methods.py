@@ -22,7 +22,6 @@ from .barycenter import (
     Problem,
     Start,
     Step,
-    Watch,
     distilled_target,
     jointly,
     layer_by_layer,
@@ -35,6 +34,7 @@ from .barycenter import (
 )
 from .barycenter.sweeps import cycle_consistent, matched_averaging
 from .renamed import missing_attribute, told_renamed
+from .types import Watch
 
 Found = tuple[list[dict[str, Coupling]], Sequence[Step]]
 
@@ -62,7 +62,7 @@ class Method:
         balance: Bring every model to a canonical scale first, where its layout allows scales.
         order_free: The order of the models shall not matter: they are worked on in an order of their own.
         terms: What units are matched by: `weights`, `activations` or `both`; default: both if there is data.
-        correct: The correction at the end, by data or by noise.
+        correct: The correction at the end, by data or by synthetic inputs: `auto`, `none` or a row of `CORRECTIONS`.
     """
 
     summary: str

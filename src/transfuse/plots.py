@@ -17,7 +17,6 @@ from numpy.typing import ArrayLike
 from .barycenter import Step
 from .errors import InputError
 from .landscape import Barrier, ModuleOrState, Plane, cosines
-from .landscape.combining import state_of
 from .landscape.pictures import (
     PLACES,
     barrier_label,
@@ -27,6 +26,7 @@ from .landscape.pictures import (
     pooled,
     short_number,
 )
+from .modules import state_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

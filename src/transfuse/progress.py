@@ -1,18 +1,19 @@
 """How far long work is: a tqdm bar on a terminal and in a notebook, lines in a log, or a function of the user.
 
 In: what the user asked for. Out: a watcher, to be called as `watch(stage, done, total)`. The work itself knows nothing
-of how it is shown. tqdm is imported when the first bar is drawn, so that `import transfuse` does not wait for it.
+of how it is shown. `tqdm.auto`, which looks for notebooks, is imported when the first bar is drawn.
 """
 
 from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from typing import Any, Literal
 
-Watch = Callable[[str, int, int], None]
+from .types import Watch
+
 Progress = bool | Literal["always"] | Watch
 
 PAUSE = 0.1  # seconds between two drawings: terminals and notebooks are slow, and stages of small networks short

@@ -8,7 +8,7 @@ from torch import nn
 
 from transfuse.activations import observe
 from transfuse.corrections.affine import has_constant, matrices, parts, written
-from transfuse.corrections.task import tensors_of
+from transfuse.modules import state_of
 from zoo import livened
 from zoo_problems import outputs
 
@@ -31,14 +31,14 @@ def check(model, x):
     for seen in observe(model, lambda each: each(x)):
         own = seen.pre_activations if seen.rest is None else seen.output - seen.rest
         torch.testing.assert_close(
-            computed(parts(seen, own), matrices(seen, tensors_of(model))), wanted(parts(seen, own))
+            computed(parts(seen, own), matrices(seen, state_of(model))), wanted(parts(seen, own))
         )
         before = outputs(model, x)
-        write(model, seen, matrices(seen, tensors_of(model)))
+        write(model, seen, matrices(seen, state_of(model)))
         torch.testing.assert_close(outputs(model, x), before)
-        new = [torch.randn_like(matrix) for matrix in matrices(seen, tensors_of(model))]
+        new = [torch.randn_like(matrix) for matrix in matrices(seen, state_of(model))]
         write(model, seen, new)
-        for matrix, again in zip(new, matrices(seen, tensors_of(model)), strict=True):
+        for matrix, again in zip(new, matrices(seen, state_of(model)), strict=True):
             torch.testing.assert_close(again, matrix)
         again = observe(model, lambda each: each(x), only=seen.name)[0]
         own = again.pre_activations if again.rest is None else again.output - again.rest
@@ -46,7 +46,7 @@ def check(model, x):
 
 
 def write(model, seen, new):
-    state = tensors_of(model)
+    state = state_of(model)
     rows = sum(map(len, new))
     statistics = {"mean": torch.randn(rows).double(), "variance": torch.rand(rows).double() + 0.1} if seen.norm else {}
     for name, tensor in written(seen, state, new, **statistics).items():

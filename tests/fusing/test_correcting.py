@@ -9,10 +9,10 @@ from torch.utils.flop_counter import FlopCounterMode
 
 import transfuse
 from transfuse.activations import Batches
-from transfuse.corrections import Start, best_of
+from transfuse.corrections import Uncorrected, best_of
 from transfuse.errors import InputError
 from transfuse.fusing.correcting import Parents
-from transfuse.modules.running import Arguments
+from transfuse.modules import Arguments
 from transfuse.synthetic import budget, drawn_inputs
 from zoo import call, named
 from zoo_problems import another, layout_of, moved_twin, outputs, sample
@@ -47,7 +47,7 @@ def test_noise_does_not_change_a_fusion_of_a_network_with_its_twin(name):
     model, inputs = named(name).build(), named(name).inputs()
     layout = layout_of(name)
     fusion = transfuse.fuse([model, moved_twin(model, layout, 0)], inputs, layout=layout, restarts=0)
-    assert fusion.correction.note.startswith("judged by inputs made of noise")
+    assert fusion.correction.note.startswith("judged by synthetic inputs")
     assert fusion.correction.disagreement["none"] < 1e-9
     torch.testing.assert_close(outputs(fusion.model, inputs), outputs(model, inputs), rtol=1e-3, atol=1e-4)
 
@@ -72,7 +72,7 @@ def test_a_fusion_says_what_was_done_and_comes_nearer_to_the_mean():
     assert not plain.correction.disagreement
     by_noise = transfuse.fuse(models, X[:3], layout=LAYOUT)
     assert by_noise.correction.method == "refit"
-    assert by_noise.correction.note == "judged by inputs made of noise"
+    assert by_noise.correction.note == "judged by synthetic inputs"
     assert set(by_noise.correction.disagreement) == {"none", "refit"}
     assert "correction: refit: distance of outputs" in str(by_noise)
     by_data = transfuse.fuse(models, X[:3], layout=LAYOUT, data=X, terms="weights")
@@ -165,7 +165,7 @@ def test_a_network_that_does_not_run_on_noise_is_fused_all_the_same(error):
         model.error = error
     fusion = transfuse.fuse(models, X[:3], layout=layout)
     assert fusion.correction.method == "none"
-    assert "no correction by noise: Picky does not run" in fusion.correction.note
+    assert "no correction by synthetic inputs: Picky does not run" in fusion.correction.note
     with pytest.raises(InputError, match="Picky does not run on batch 1 of the data"):
         transfuse.fuse(models, X[:3], layout=layout, data=X)
 
@@ -200,7 +200,7 @@ def test_noise_judges_beside_a_few_inputs_and_data_beside_noise():
         (number % 5 != 4, number % 5 == 4, 1.0 if number < 5 else 0.1) for number in range(10)
     ]
     models = [network(0).eval(), network(1).eval()]
-    start = Start(copy.deepcopy(models[0]), models, [0.5, 0.5], batches, noise=noise)
+    start = Uncorrected(copy.deepcopy(models[0]), models, [0.5, 0.5], batches, synthetic=noise)
     mean = [sum(batch.run(model).double() for model in models) / 2 for batch in both]
     expected = sum(
         batch.weight * (batch.run(models[0]).double() - middle).square().sum()
@@ -217,9 +217,9 @@ def test_a_batch_alone_is_fitted_beside_noise():
     models = [network(0).eval(), network(1).eval()]
     noise = transfuse.synthetic_inputs(models, X[:3], samples=50)
     batches = Batches.of([3 * X])
-    start = Start(copy.deepcopy(models[0]), models, [0.5, 0.5], batches, noise=noise)
+    start = Uncorrected(copy.deepcopy(models[0]), models, [0.5, 0.5], batches, synthetic=noise)
     with_data, _ = best_of(["refit"], start, forced=True)
-    alone, _ = best_of(["refit"], Start(start.model, models, [0.5, 0.5], noise), forced=True)
+    alone, _ = best_of(["refit"], Uncorrected(start.model, models, [0.5, 0.5], noise), forced=True)
     far = [float((each(3 * X) - sum(m(3 * X) for m in models) / 2).square().sum()) for each in (with_data, alone)]
     assert far[0] < far[1]
 
@@ -237,7 +237,7 @@ class Pictures(nn.Module):
 
 def test_convolutions_without_classes_are_not_corrected_by_noise_unless_asked():
     models, example = [Pictures(), Pictures()], torch.randn(2, 1, 8, 8)
-    assert "noise in which no classes are seen" in transfuse.fuse(models, example).correction.note
+    assert "there are no classes to see: what they give is of shape" in transfuse.fuse(models, example).correction.note
     assert transfuse.fuse(models, example, correct="refit").correction.method == "refit"
 
 
@@ -265,10 +265,10 @@ def test_noise_is_moved_only_as_far_as_the_effort_goes(samples, expected, monkey
         models[0](example)
     each = counter.get_total_flops() / len(example) * 2 * 3 * 20  # models; forth and back; steps
     monkeypatch.setattr(budget, "EFFORT", {"cpu": samples * each})
-    found = budget.SyntheticInputs.of(models, Arguments.of(example), "auto", data=False, seed=0)
+    found = budget.SyntheticInputs.of(models, Arguments.of(example), plain=False, data=False, seed=0)
     if expected is None:
         assert found.batches is None
-        assert "it would take long" in found.why_not
+        assert "it would take too long" in found.why_not
         assert transfuse.fuse(models, example, layout=layout_of("lenet")).correction.note == found.why_not
     else:
         assert found.matches
@@ -338,9 +338,11 @@ def test_carried_pre_activations_are_those_of_the_aligned_networks(name):
     couplings = [each.couplings for each in fusion.couplings]
     parents = Parents(models, fusion.aligned, fusion.states.weights, layout, couplings, balance=True)
     drawn = transfuse.synthetic_inputs(models, inputs, samples=50)
-    one = best_of(["refit"], Start(fusion.model, fusion.aligned, [0.5, 0.5], drawn), forced=True)[0]
+    one = best_of(["refit"], Uncorrected(fusion.model, fusion.aligned, [0.5, 0.5], drawn), forced=True)[0]
     carry = parents.carry(fusion.model)
-    other = best_of(["refit"], Start(fusion.model, parents.scaled(), [0.5, 0.5], drawn, carry=carry), forced=True)[0]
+    other = best_of(
+        ["refit"], Uncorrected(fusion.model, parents.scaled(), [0.5, 0.5], drawn, carry=carry), forced=True
+    )[0]
     torch.testing.assert_close(outputs(one, inputs), outputs(other, inputs), rtol=1e-3, atol=1e-4)
 
 

@@ -16,7 +16,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 import transfuse
 from transfuse import InputError, barrier, chain, simplex
-from transfuse.modules.running import tensors_in
+from transfuse.modules import tensors_in
 from zoo import ZOO, call
 
 ROWS = [pytest.param(row, id=row.name) for row in ZOO]

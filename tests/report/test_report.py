@@ -49,14 +49,34 @@ def values_of(report):
 
 def test_the_table_has_the_direct_values():
     fusion, rows = fused(), values_of(small_report())
-    assert list(rows) == ["model 1", "model 2", "vanilla (plain average)", "fused", "ensemble (mean of outputs)"]
+    assert list(rows) == ["model 1", "model 2", "vanilla (plain average)", "fused", "ensemble (mean of probabilities)"]
     assert rows["model 1"] == evaluate(fusion.parents[0])
     assert rows["model 2"] == evaluate(fusion.parents[1])
     assert rows["fused"] == evaluate(fusion.model)
     assert rows["vanilla (plain average)"] == pytest.approx(evaluate(fused(method="vanilla").model))
     with torch.no_grad():
-        outputs = sum(parent(X) for parent in fusion.parents) / 2
-    assert rows["ensemble (mean of outputs)"]["loss"] == pytest.approx(float(nn.functional.cross_entropy(outputs, Y)))
+        shares = sum(parent(X).softmax(1) for parent in fusion.parents) / 2
+    expected = float(nn.functional.nll_loss(shares.log(), Y))
+    assert rows["ensemble (mean of probabilities)"]["loss"] == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("evaluate", "count"),
+    [
+        (transfuse.evaluator([(X, X[:, :2])], scores=lambda a, b: {"distance": (a - b).square().sum(1)}), 2),
+        (lambda model: float((model(X) - X[:, :1]).square().mean()), 1),
+    ],
+    ids=["a measure of one's own", "one number, which is no class"],
+)
+def test_the_ensemble_of_a_regression_is_the_mean_of_outputs(evaluate, count):
+    models = [net(4, 9, count, seed=seed) for seed in range(2)]
+    fusion = transfuse.fuse(models, X, method="vanilla")
+    rows = values_of(gather(fusion, Request(evaluate, points=2, grid=0)))
+    assert list(rows)[-1] == "ensemble (mean of outputs)"
+    (found,) = rows["ensemble (mean of outputs)"].values()
+    with torch.no_grad():
+        squares = (sum(model(X) for model in models) / 2 - X[:, :count]).square().sum(1)
+    assert found == pytest.approx(float(squares.mean()), rel=1e-5)
 
 
 def test_barriers_and_plane_belong_to_the_fusion():

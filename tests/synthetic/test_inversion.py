@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from transfuse.modules.running import Arguments, undisturbed
+from transfuse.modules import Arguments, undisturbed
 from transfuse.synthetic import drawn_inputs, inverted_inputs
 from zoo import named
 
@@ -27,7 +27,7 @@ def assigned(batches):
 def test_every_network_sees_the_assigned_classes():
     models = [classifier(0, inputs=60), classifier(1, inputs=60)]
     noise = noise_for(models, torch.randn(3, 60))
-    inverted = inverted_inputs(models, noise)
+    inverted = inverted_inputs(models, noise).batches
 
     def right(model, batches):
         seen = [batch.run(model).argmax(1) for batch in batches]
@@ -46,7 +46,7 @@ def test_recurrent_and_convolutional_networks_and_keyword_arguments():
         example = row.inputs()
         noise = noise_for([model], example)
         first = next(iter(noise)).run(model)
-        inverted = inverted_inputs([model], noise)
+        inverted = inverted_inputs([model], noise).batches
         if not isinstance(first, torch.Tensor) or first.dim() != 2:
             assert inverted is None
             continue
@@ -64,14 +64,14 @@ def test_networks_noise_and_random_states_are_left_alone():
     before = [tensor.clone() for model in models for tensor in model.state_dict().values()]
     drawn = [args[0].clone() for args, _ in noise.data]
     random = torch.get_rng_state()
-    first = inverted_inputs(models, noise)
+    first = inverted_inputs(models, noise).batches
     assert all(
         torch.equal(a, b) for a, b in zip(before, (x for m in models for x in m.state_dict().values()), strict=True)
     )
     assert all(parameter.grad is None and parameter.requires_grad for m in models for parameter in m.parameters())
     assert all(torch.equal(a, args[0]) for a, (args, _) in zip(drawn, noise.data, strict=True))
     assert torch.equal(random, torch.get_rng_state())
-    again = inverted_inputs(models, noise)
+    again = inverted_inputs(models, noise).batches
     assert all(torch.equal(a[0][0], b[0][0]) for a, b in zip(first.data, again.data, strict=True))
     assert not any(args[0].requires_grad for args, _ in first.data)
 
@@ -80,8 +80,9 @@ def test_networks_that_write_to_their_inputs_and_weights_that_want_no_gradient()
     model = classifier(0)
     model.requires_grad_(requires_grad=False)
     written = nn.Sequential(nn.ReLU(inplace=True), model)
-    inverted = inverted_inputs([written], noise_for([written], torch.randn(3, 6)))
-    assert inverted is not None
+    found = inverted_inputs([written], noise_for([written], torch.randn(3, 6)))
+    assert found.batches is not None
+    assert found.why_not == ""
 
 
 @pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
@@ -89,7 +90,7 @@ def test_gradients_are_found_whatever_the_mode(mode):
     models = [classifier(0)]
     noise = noise_for(models, torch.randn(3, 6))
     with mode():
-        assert inverted_inputs(models, noise) is not None
+        assert inverted_inputs(models, noise).batches is not None
 
 
 class Detached(nn.Module):
@@ -106,16 +107,28 @@ class Overflows(Detached):
         return self.read(x) / 0
 
 
+class Raises(Detached):
+    def forward(self, x):
+        if x.requires_grad:
+            raise KeyError("gradients")
+        return self.read(x)
+
+
 @pytest.mark.parametrize(
-    ("model", "example"),
+    ("model", "example", "why"),
     [
-        (nn.Linear(6, 1), torch.randn(3, 6)),  # no classes
-        (nn.RNN(6, 4), torch.randn(5, 2, 6)),  # a sequence comes out
-        (nn.Sequential(nn.Embedding(9, 6), nn.Flatten(), nn.Linear(18, 4)), torch.tensor([[3, 1, 2]])),  # tokens
-        (Detached().requires_grad_(requires_grad=False), torch.randn(3, 6)),  # no gradients
-        (Overflows(), torch.randn(3, 6)),
+        (nn.Linear(6, 1), torch.randn(3, 6), "no classes to see: what they give is of shape [10, 1], not"),
+        (nn.RNN(6, 4), torch.randn(5, 2, 6), "no classes to see: what they give is of shape [5, 10, 4], not"),
+        (nn.Sequential(nn.Embedding(9, 6), nn.Flatten(), nn.Linear(18, 4)), torch.tensor([[3, 1, 2]]),
+         "no input holds floating-point numbers"),
+        (Detached().requires_grad_(requires_grad=False), torch.randn(3, 6),
+         "they cannot be run with gradients (RuntimeError: element 0 of tensors does not require grad"),
+        (Raises(), torch.randn(3, 6), "they cannot be run with gradients (KeyError: 'gradients')"),
+        (Overflows(), torch.randn(3, 6), "they give NaN or infinity"),
     ],
 )  # fmt: skip
-def test_where_there_are_no_classes_or_gradients_nothing_is_inverted(model, example):
+def test_where_nothing_can_be_inverted_the_cause_is_told(model, example, why):
     with undisturbed(model):
-        assert inverted_inputs([model], noise_for([model], example)) is None
+        found = inverted_inputs([model], noise_for([model], example))
+    assert found.batches is None
+    assert why in found.why_not

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from transfuse.activations import Batches
-from transfuse.modules.running import Arguments, undisturbed
+from transfuse.modules import Arguments, undisturbed
 from transfuse.synthetic import drawn_inputs
 from zoo import ZOO, named
 

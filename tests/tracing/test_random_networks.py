@@ -6,7 +6,7 @@ from hypothesis import HealthCheck, given, seed, settings
 
 import transfuse
 from random_networks import networks, random_program
-from transfuse.modules.running import model_state
+from transfuse.modules import model_state
 
 QUIET = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
 

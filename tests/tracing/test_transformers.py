@@ -5,7 +5,7 @@ import pytest
 transformers_zoo = pytest.importorskip("transformers_zoo", reason="needs the extra transformers")
 
 import transfuse  # noqa: E402
-from transfuse.modules.running import model_state  # noqa: E402
+from transfuse.modules import model_state  # noqa: E402
 
 # The share of the numbers of each model that can move. What cannot: hidden states that the model returns (bert,
 # t5, vit), outputs, positions, and what an operation without a rule touches (a Fourier transform in fnet, a

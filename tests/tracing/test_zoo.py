@@ -11,7 +11,7 @@ from torch.utils import _pytree as pytree
 import transfuse
 from transfuse import Fixed, Layout, ProofError
 from transfuse.layout import random_actions
-from transfuse.modules.running import model_state, tensors_in
+from transfuse.modules import model_state, tensors_in
 from zoo import ZOO, call
 
 # One process runs all laws of a network, so that it traces it once.

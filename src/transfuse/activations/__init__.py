@@ -1,6 +1,6 @@
 """What networks compute on inputs: sites where weights are applied, batches of data, activations as terms."""
 
-from .batches import Batch, Batches, Forward
+from .batches import Batch, Batches
 from .recurrence import Recurrence
 from .sites import Norm, Seen, observe, together
 from .terms import Terms, activation_terms
@@ -8,7 +8,6 @@ from .terms import Terms, activation_terms
 __all__ = [
     "Batch",
     "Batches",
-    "Forward",
     "Norm",
     "Recurrence",
     "Seen",

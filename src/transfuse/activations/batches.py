@@ -7,20 +7,18 @@ else, say with `forward` how a model is run on a batch.
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.utils import _pytree as pytree
 
 from ..errors import InputError
-
-Forward = Callable[[nn.Module, Any], Any]
+from ..modules import RandomStates, private_randomness
+from ..types import Forward
 
 
 def plain_forward(model: nn.Module, batch: Any) -> Any:
@@ -108,9 +106,9 @@ class Batches:
             )
         yield from self.support
 
-    def supported_by(self, noise: Batches, *, weight: float) -> Batches:
-        """The same batches, and others as well, each of whose samples counts `weight`."""
-        return replace(self, support=tuple(replace(each, weight=weight) for each in noise))
+    def supported_by(self, others: Batches, *, weight: float) -> Batches:
+        """These batches, and others as well, each of whose samples counts `weight`."""
+        return replace(self, support=tuple(replace(each, weight=weight) for each in others))
 
     def _run(self, number: int, content: Any, model: nn.Module) -> Any:
         try:
@@ -129,28 +127,18 @@ def _repeatably(data: Iterable[Any]) -> Iterator[Any]:
     """The same items each time, also from a loader that shuffles; the random states of others stay as they are."""
     iterator, own = None, None
     while True:
-        before = random.getstate(), np.random.get_state(), torch.get_rng_state()
-        if own is None:
-            random.seed(0)
-            np.random.seed(0)
-            torch.default_generator.manual_seed(0)
-        else:
-            _set_random(own)
-        try:
-            iterator = iter(data) if iterator is None else iterator
-            item = next(iterator)
-        except StopIteration:
-            return
-        finally:
-            own = random.getstate(), np.random.get_state(), torch.get_rng_state()
-            _set_random(before)
+        with private_randomness():
+            if own is None:
+                RandomStates.seed(0)
+            else:
+                own.put_back()
+            try:
+                iterator = iter(data) if iterator is None else iterator
+                item = next(iterator)
+            except StopIteration:
+                return
+            own = RandomStates.now()
         yield item
-
-
-def _set_random(states: tuple[Any, Any, Tensor]) -> None:
-    random.setstate(states[0])
-    np.random.set_state(states[1])
-    torch.set_rng_state(states[2])
 
 
 def _cut(data: Any, size: int) -> list[Any]:

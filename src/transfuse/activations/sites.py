@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 
+from ..modules import live_tensors
 from .recurrence import STEPS, Recurrence, layers, slopes
 
 CONVOLUTION = ("input", "weight", "bias", "stride", "padding", "dilation", "groups")
@@ -145,8 +146,7 @@ class _Observer(TorchFunctionMode):
 
     def __init__(self, model: nn.Module, only: str | None, calls: int | None) -> None:
         super().__init__()
-        named = [*model.named_parameters(remove_duplicate=False), *model.named_buffers(remove_duplicate=False)]
-        self.names = {id(tensor): name for name, tensor in reversed(named)}
+        self.names = {id(tensor): name for name, tensor in reversed(live_tensors(model).items())}
         self.only, self.calls = only, calls
         self.open: dict[int, Seen] = {}
         self.seen: list[Seen] = []

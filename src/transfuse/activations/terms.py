@@ -17,10 +17,9 @@ from torch import Tensor, nn
 
 from ..errors import InputError, listing
 from ..layout import Axis, Block, Fixed, Layout, Run, Slot
+from ..types import State
 from .batches import Batches
 from .sites import Seen, observe, together
-
-State = Mapping[str, Tensor]
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,7 +2,7 @@
 
 from .carrying import Pair, carried
 from .coupling import Coupling, Matrices, packed
-from .history import Step, Watch, unwatched
+from .history import Step, unwatched
 from .matching import Distance, Matching
 from .objective import Problem, averages
 from .starts import Start, distilled_target, merged, random_target, shuffled
@@ -20,7 +20,6 @@ __all__ = [
     "Problem",
     "Start",
     "Step",
-    "Watch",
     "averages",
     "carried",
     "cycle_consistent",

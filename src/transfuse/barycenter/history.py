@@ -9,8 +9,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import isnan
 
-Watch = Callable[[str, int, int], None]
-
 
 @dataclass(frozen=True)
 class Step:

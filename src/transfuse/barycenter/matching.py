@@ -10,9 +10,10 @@ import torch
 from torch import Tensor
 
 from ..transport import ascend, entropic
+from ..types import State
 from .carrying import Couplings
 from .coupling import Coupling
-from .objective import Problem, State, Target
+from .objective import Problem, Target
 
 Distance = Literal["squared", "plain"]
 

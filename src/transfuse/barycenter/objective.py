@@ -24,10 +24,10 @@ import torch
 from torch import Tensor
 
 from ..layout import Block, Layout
+from ..types import State
 from .carrying import Axes, Couplings, Pair, Sliced, carried, carried_rows, pieces, slices, units_of, whole
 from .coupling import Coupling
 
-State = Mapping[str, Tensor]
 Target = Mapping[str, Tensor | Sliced]
 
 _THICK = 2048  # values of each unit: products of thinner pieces are slower

@@ -7,24 +7,15 @@ from __future__ import annotations
 
 import hashlib
 import json
-import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from importlib import import_module
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from ..versions import package_versions
 from .records import Checkpoint, size_told
 
 KEY = "transfuse"
-PACKAGES = ("torch", "numpy", "scipy", "lapx", "POT")
-
-
-def _versions() -> dict[str, str]:
-    """Versions of Python and of the packages that a result depends on."""
-    own = {"transfuse": import_module("transfuse").__version__, "python": platform.python_version()}
-    return own | {name: version(name) for name in PACKAGES}
 
 
 @dataclass(frozen=True)
@@ -63,7 +54,7 @@ class Provenance:
     status: str
     objective: float | None
     command: str
-    versions: Mapping[str, str] = field(default_factory=_versions)
+    versions: Mapping[str, str] = field(default_factory=package_versions)
 
     def json(self) -> str:
         """As text."""

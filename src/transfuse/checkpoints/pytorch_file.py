@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from ..errors import InputError
+from ..modules import ties_of
 from .records import Wrapping
 
 WRAPPERS = (
@@ -87,19 +88,6 @@ def without_prefix(tensors: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], st
     while prefix := next((p for p in PREFIXES if names and all(name.startswith(p) for name in names)), ""):
         names, removed = [name.removeprefix(prefix) for name in names], removed + prefix
     return dict(zip(names, tensors.values(), strict=True)), removed
-
-
-def ties_of(tensors: Mapping[str, Tensor]) -> dict[str, str]:
-    """Name -> first name of the same memory, seen in the same way."""
-    first: dict[tuple[Any, ...], str] = {}
-    ties = {}
-    for name, tensor in tensors.items():
-        if tensor.numel() == 0:
-            continue
-        place = (tensor.data_ptr(), tensor.dtype, tuple(tensor.shape), tensor.stride())
-        if first.setdefault(place, name) != name:
-            ties[name] = first[place]
-    return ties
 
 
 def is_plain(value: Any) -> bool:

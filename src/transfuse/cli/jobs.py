@@ -18,10 +18,9 @@ from typing import Any
 from torch import Tensor, nn
 
 from ..checkpoints import Checkpoint, entries_of, fitted, open_checkpoint
-from ..checkpoints.pytorch_file import ties_of
 from ..errors import InputError, LayoutError, listing
 from ..layout import Layout, parse
-from ..modules.rebuilding import with_state
+from ..modules import ties_of, with_state
 from ..tracing import trace
 from .specs import Blueprint, blueprint, example_inputs, pairs
 

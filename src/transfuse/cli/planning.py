@@ -11,9 +11,9 @@ import torch
 from torch import nn
 
 from ..checkpoints import entries_of, size_told
-from ..modules.running import Arguments
+from ..modules import Arguments, undisturbed
 from ..synthetic import INVERSION_STEPS
-from ..synthetic.budget import Budget, evaluated
+from ..synthetic.budget import Budget
 from .jobs import Job
 
 # How many times all spaces are gone through: starts times sweeps, as counted on trained networks.
@@ -60,14 +60,14 @@ def estimate(job: Job, method: str, out_bytes: int, *, low_memory: bool, correct
 
 
 def _correcting(job: Job) -> float:
-    """Seconds of moving noise, and of a refit by it: so many runs of all networks, forth or back."""
+    """Seconds of inverting synthetic inputs and of a refit by them: a number of runs of all networks, forth or back."""
     model, inputs = cast("Callable[[], nn.Module]", job.build)(), Arguments.of(job.inputs)
-    with evaluated([model]):
+    with undisturbed(model):
         budget = Budget.of(model, inputs, models=len(job.checkpoints))
-        if budget.convolutions and not budget.moved:
+        if budget.convolutions and not budget.inverted:
             return 0.0
         layers = sum(tensor.dim() > 1 for tensor in model.parameters())
-        runs = layers + (3 * INVERSION_STEPS if budget.moved else 0)
+        runs = layers + (3 * INVERSION_STEPS if budget.inverted else 0)
         return budget.samples * len(job.checkpoints) * runs * _seconds_of_a_run(model, inputs)
 
 

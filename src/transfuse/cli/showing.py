@@ -16,8 +16,8 @@ from .running import Outcome
 def trace(options: Namespace) -> Outcome:
     """The layout of a model, or the proof of a layout that is given."""
     from ..checkpoints import fitted, open_checkpoint
-    from ..checkpoints.pytorch_file import ties_of
     from ..files import write_whole
+    from ..modules import ties_of
     from ..tracing import prove
     from ..tracing import trace as traced
     from .jobs import check_new, loaded, read_layout

@@ -7,7 +7,7 @@ share their features: groups of a convolution, the two halves of a GRU's candida
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,8 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from ..activations import Seen
-
-State = Mapping[str, Tensor]
+from ..types import State
 
 
 @dataclass(frozen=True, eq=False)

@@ -22,7 +22,7 @@ def norms_of(model: nn.Module) -> dict[str, _BatchNorm]:
 
 
 def statistics_of(model: nn.Module) -> Statistics:
-    """Copies of running statistics."""
+    """Copies of the running mean and variance of each batch norm, by name."""
     found = {}
     for name, norm in norms_of(model).items():
         mean, variance = norm.running_mean, norm.running_var
@@ -33,15 +33,16 @@ def statistics_of(model: nn.Module) -> Statistics:
 
 
 def reset_statistics(task: Task) -> None:
-    """Set running statistics to the mean over batches, in place."""
+    """Set the running statistics of the network of a task to their mean over batches, in place."""
     _measure(task.network, task.batches)
 
 
 def match_statistics(task: Task) -> None:
     """Set running statistics so that norms see the batches as those of the parents do, in place.
 
-    Where the parents' running statistics are those of the batches, this is `reset_statistics`. Elsewhere (noise, inputs
-    of another kind) the parents' norms give something else than mean 0 and variance 1, and so will the network's.
+    Where the parents' running statistics are those of the batches, this is `reset_statistics`. Elsewhere (synthetic
+    inputs, inputs of another kind) the parents' norms give something else than mean 0 and variance 1, and so will the
+    network's.
     """
     norms = norms_of(task.network)
     twins = [copy.deepcopy(parent) for parent in task.parents if norms]

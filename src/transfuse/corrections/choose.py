@@ -1,31 +1,34 @@
-"""`correct`: a fused network corrected by inputs without labels; a copy that says what was done and why."""
+"""The choice of a correction: by name, or the one that brings outputs nearest to the mean of the parents' outputs.
+
+In: a fused network, its parents, and inputs without labels. Out: a corrected copy, and a record of what was done and
+why. Which corrections there are stands in `table`.
+"""
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from torch import nn
 
-from ..activations import Batches, Forward, observe
+from ..activations import Batches, observe
 from ..errors import InputError, listing
-from ..modules.running import undisturbed
-from ..progress import Progress, Watch, watching
+from ..modules import live_tensors, undisturbed
+from ..progress import Progress, watching
+from ..types import Forward, Watch
 from .affine import has_constant
 from .batch_norm import norms_of
-from .table import CORRECTIONS
-from .task import Carry, Task, tensors_of
+from .table import AUTO, CORRECTIONS, NONE
+from .task import Carry, Task
 
-NONE = "none"
-NOISE = 0.1  # what a sample of noise counts beside one of data
+SYNTHETIC_WEIGHT = 0.1  # what a synthetic sample counts beside one of data
 
 
 @dataclass(frozen=True)
 class Corrected:
-    """What was done to a network.
+    """What was done to a network to correct it, and why.
 
     Args:
         method: The correction that was made; `none` if none was better.
@@ -39,7 +42,7 @@ class Corrected:
     note: str = ""
 
     def __str__(self) -> str:
-        """One line."""
+        """The correction, the figures by which it was chosen, and the note, in one line."""
         tried = ", ".join(f"{name} {value:.3g}" for name, value in self.disagreement.items())
         why = f": distance of outputs to the parents' mean, on held-out inputs: {tried}" if tried else ""
         return f"{self.method}{why}{'; ' if self.note else ''}{self.note}"
@@ -74,18 +77,18 @@ def correct(  # noqa: PLR0913
         'batchnorm'
     """
     given = list(parents or ())
-    rows = _rows(method, model, given)
+    rows = _rows_to_try(method, model, given)
     batches = Batches.of(data, forward=forward)
     shares = _shares(weights, len(given))
-    with watching(progress, "correcting") as watcher:
-        result, done = best_of(rows, Start(model, given, shares, batches, biases), watcher, forced=method != "auto")
+    with watching(progress, "correcting") as watch:
+        result, done = best_of(rows, Uncorrected(model, given, shares, batches, biases), watch, forced=method != AUTO)
     result.correction = done  # type: ignore[assignment]
     return result
 
 
 @dataclass(frozen=True, eq=False)
-class Start:
-    """What is to be corrected, and by what.
+class Uncorrected:
+    """A network that is to be corrected, and what it is corrected by.
 
     Args:
         model: The fused network.
@@ -93,8 +96,8 @@ class Start:
         weights: Their proportions.
         batches: Inputs.
         biases: Layers without a bias may get one.
-        noise: Inputs beside the others, which a refit goes by and all are judged by: a few samples say little of most
-            weights, and less of which correction is best.
+        synthetic: Inputs beside the others, by which all corrections are judged and which those go by that they serve:
+            a few samples of data say little of most weights, and less of which correction is best.
         carry: Carries what comes out at the sites of the parents to the order of the network; see `Task`.
     """
 
@@ -103,104 +106,107 @@ class Start:
     weights: Sequence[float]
     batches: Batches
     biases: bool = False
-    noise: Batches | None = None
+    synthetic: Batches | None = None
     carry: Carry = ()
 
     def batches_for(self, row: str) -> Batches:
         """The inputs that a correction goes by."""
-        return self.supported if CORRECTIONS[row].noise else self.batches
+        return self.supported if CORRECTIONS[row].for_synthetic else self.batches
 
     @property
     def supported(self) -> Batches:
-        """All inputs, noise counting less."""
-        return self.batches if self.noise is None else self.batches.supported_by(self.noise, weight=NOISE)
+        """All inputs, those that are synthetic counting less."""
+        if self.synthetic is None:
+            return self.batches
+        return self.batches.supported_by(self.synthetic, weight=SYNTHETIC_WEIGHT)
 
 
 def best_of(
-    rows: Sequence[str], start: Start, watcher: Watch = lambda stage, done, total: None, *, forced: bool = False
+    rows: Sequence[str], start: Uncorrected, watch: Watch = lambda stage, done, total: None, *, forced: bool = False
 ) -> tuple[nn.Module, Corrected]:
     """The network with the correction that makes its outputs nearest to the parents' mean, and what was done.
 
     Args:
         rows: Names of the corrections to try.
         start: What is to be corrected.
-        watcher: Is told of each correction.
-        forced: Make the correction, be it better or not.
+        watch: Is told of each correction.
+        forced: Whether the correction is made even if the network was better without.
     """
-    with ExitStack() as stack:
-        for parent in start.parents:
-            stack.enter_context(undisturbed(parent))
-        own = copy.deepcopy(start.model)
-        stack.enter_context(undisturbed(own))
+    own = copy.deepcopy(start.model)
+    with undisturbed(own, *start.parents):
         task = Task(own, start.parents, start.weights, start.batches, carry=start.carry)
         if start.biases:
             _add_biases(task)
         tried = {} if forced else {NONE: own}
         for number, name in enumerate(rows):
             tried[name] = copy.deepcopy(own)
-            step = _stage(watcher, name, number, len(rows))
+            step = _stage(watch, name, number, len(rows))
             own_task = replace(task, network=tried[name], batches=start.batches_for(name), step=step)
             CORRECTIONS[name].apply(own_task)
-        watcher(rows[-1], len(rows), len(rows))
+        watch(rows[-1], len(rows), len(rows))
         judging = replace(task, batches=start.supported)
         scores = {name: judging.disagreement(each) for name, each in tried.items()} if start.parents else {}
         chosen = min(tried, key=lambda name: scores.get(name, 0.0))
-        left = task.left_out() if chosen != NONE and CORRECTIONS[chosen].parents else []
+        left = task.left_out() if chosen != NONE and CORRECTIONS[chosen].needs_parents else []
     result = tried[chosen]
     for module, before in zip(result.modules(), start.model.modules(), strict=True):
         module.training = before.training
-    return result, Corrected(chosen, scores, _left(left))
+    return result, Corrected(chosen, scores, _told_left_out(left))
 
 
-def _stage(watcher: Watch, name: str, number: int, total: int) -> Callable[[int, int], None]:
-    """Tells a watcher of the sites of one correction."""
-    watcher(name, number, total)
-    return lambda done, sites: watcher(f"{name}, site {done + 1} of {sites}", number, total)
+def _stage(watch: Watch, name: str, number: int, total: int) -> Callable[[int, int], None]:
+    """Tells of the start of a correction; what is given back tells of each of its sites."""
+    watch(name, number, total)
+    return lambda done, sites: watch(f"{name}, site {done + 1} of {sites}", number, total)
 
 
-def _left(names: Sequence[str]) -> str:
-    """What to say of weights that a correction does not reach."""
+def _told_left_out(names: Sequence[str]) -> str:
+    """A sentence about the weights that a correction does not reach; empty if there are none."""
     if not names:
         return ""
     listed = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
-    return f"left as they are, being used in other ways too or inside other functions: {listed}"
+    return f"these weights were left as they are, since they are used in other ways too: {listed}"
 
 
 def candidates(model: nn.Module, *, data: bool = True) -> list[str]:
-    """The corrections that `auto` tries: by noise only a refit, whose targets are the parents' and not the noise's."""
-    if not data:
-        return ["refit"]
-    return [name for name in CORRECTIONS if name != "batchnorm" or norms_of(model)]
+    """Names of the corrections that `auto` tries: without data only those that synthetic inputs serve."""
+    rows = {name: row for name, row in CORRECTIONS.items() if data or row.for_synthetic}
+    return [name for name, row in rows.items() if not row.needs_batch_norm or norms_of(model)]
 
 
-def _rows(method: str, model: nn.Module, parents: Sequence[nn.Module]) -> list[str]:
-    """The corrections to try.
+def _rows_to_try(method: str, model: nn.Module, parents: Sequence[nn.Module]) -> list[str]:
+    """Names of the corrections to try: the one that was asked for, or all that can be made.
 
     Raises:
         InputError: there is no such correction, or it needs what is not given.
     """
-    if method not in ("auto", *CORRECTIONS):
-        raise InputError(f"no correction is called {method!r}; there are: auto, {', '.join(CORRECTIONS)}")
-    if method == "auto" and not parents:
-        raise InputError("auto compares with the parents; pass parents=fusion.aligned, or method='batchnorm'")
-    names = [method] if method != "auto" else candidates(model)
-    if not parents and (needy := [name for name in names if CORRECTIONS[name].parents]):
+    if method not in (AUTO, *CORRECTIONS):
+        raise InputError(f"no correction is called {method!r}; there are: {AUTO}, {', '.join(CORRECTIONS)}")
+    if method == AUTO and not parents:
+        alone = " or ".join(repr(name) for name, row in CORRECTIONS.items() if not row.needs_parents)
+        raise InputError(f"{AUTO} compares with the parents; pass parents=fusion.aligned, or method={alone}")
+    names = [method] if method != AUTO else candidates(model)
+    if not parents and (needy := [name for name in names if CORRECTIONS[name].needs_parents]):
         raise InputError(f"{', '.join(needy)} needs the networks that were fused; pass parents=fusion.aligned")
-    if method == "batchnorm" and not norms_of(model):
-        raise InputError("the model has no batch norm with running statistics; other corrections: repair, refit")
+    if method != AUTO and CORRECTIONS[method].needs_batch_norm and not norms_of(model):
+        others = ", ".join(name for name, row in CORRECTIONS.items() if not row.needs_batch_norm)
+        raise InputError(
+            f"{method} needs batch norms with running statistics, and the model has no batch norm; use {others}"
+        )
     if problems := [text for number, parent in enumerate(parents, start=1) for text in _unlike(model, parent, number)]:
         raise InputError(listing("parents must be aligned, of the widths of the model:", problems))
     return names
 
 
 def _unlike(model: nn.Module, parent: nn.Module, number: int) -> list[str]:
-    """How the tensors of a parent differ from those of a model, in names and shapes."""
-    own, theirs = ({name: tuple(x.shape) for name, x in tensors_of(each).items()} for each in (model, parent))
+    """A sentence for each tensor of a model that a parent lacks or has in another shape."""
+    own, theirs = ({name: tuple(x.shape) for name, x in live_tensors(each).items()} for each in (model, parent))
     return [f"parent {number}: {name} is {theirs.get(name)}, in the model {shape}" for name, shape in own.items()
             if theirs.get(name) != shape]  # fmt: skip
 
 
 def _shares(weights: Sequence[float] | None, count: int) -> list[float]:
+    """Proportions of parents that sum to 1; equal ones if none are given."""
     given = [1.0] * count if weights is None else [float(weight) for weight in weights]
     if len(given) != count or (count and (min(given) < 0 or not 0 < sum(given) < float("inf"))):
         raise InputError(f"weights are {given}; expected a non-negative number for each of {count} parents, not all 0")
@@ -208,7 +214,7 @@ def _shares(weights: Sequence[float] | None, count: int) -> list[float]:
 
 
 def _add_biases(task: Task) -> None:
-    """Give layers without a bias one of zeros, unless a norm follows."""
+    """Give each layer that has neither a bias nor a norm after it a bias of zeros."""
     for seen in observe(task.network, next(iter(task.batches)).run):
         owner, _, leaf = seen.name.rpartition(".")
         layer = task.network.get_submodule(owner)

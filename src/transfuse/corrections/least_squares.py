@@ -18,14 +18,15 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-RIDGES = (1e-3, 1e-2, 1e-1, 1.0, 10.0)
-STEPS, ENOUGH = 10, 1e-4  # of conjugate gradients: at most; what may be left of the squared gradient
-TINY = 1e-300
+RIDGES = (1e-3, 1e-2, 1e-1, 1.0, 10.0)  # that are tried, in mean squares of a feature
+STEPS = 10  # of conjugate gradients, at most: each goes through all samples
+ENOUGH = 1e-4  # of the squared gradient may be left when they stop
+TINY = 1e-300  # keeps divisions by zero away
 
 
 @dataclass(frozen=True, eq=False)
 class Equations:
-    """Sums over samples.
+    """Normal equations of a least-squares problem: sums over samples.
 
     Args:
         gram: Features times features [d, d].
@@ -44,7 +45,7 @@ class Equations:
         return Equations(*(weight * each.double() for each in sums))
 
     def __add__(self, other: Equations) -> Equations:
-        """Of both sets of samples."""
+        """Equations of both sets of samples."""
         return Equations(self.gram + other.gram, self.cross + other.cross, self.energy + other.energy)
 
     def residual(self, matrix: Tensor) -> float:
@@ -57,7 +58,7 @@ class Equations:
         return next(self.solutions(start, (ridge,), constant=constant))
 
     def solutions(self, start: Tensor, ridges: Iterable[float], *, constant: bool) -> Iterator[Tensor]:
-        """The same for each of several ridges."""
+        """The matrix that fits best, for each of several ridges towards `start`; a constant is free."""
         missing = self.cross - self.gram @ start.T
         for ridge in ridges:
             yield start + torch.cholesky_solve(missing, self._factor(ridge, constant)).T
@@ -93,7 +94,7 @@ class Equations:
         return found
 
     def _penalty(self, ridge: float, constant: bool) -> Tensor:
-        """Of each feature, with a little that keeps the equations solvable if features are all 0."""
+        """The ridge of each feature, and a little more that keeps the equations solvable if features are all 0."""
         diagonal = self.gram.diagonal()
         penalty = torch.full_like(diagonal, float(ridge * diagonal[: len(diagonal) - constant].mean()))
         if constant:
@@ -121,7 +122,7 @@ class Weighted:
 
     @property
     def bytes(self) -> int:
-        """What it takes to keep them."""
+        """How many bytes it takes to keep them."""
         return sum(each.numel() * each.element_size() for each in (self.features, self.outputs, self.weights))
 
     def residual(self, matrix: Tensor) -> float:

@@ -1,4 +1,4 @@
-"""Refit: every layer again, by least squares, to the mean of the aligned parents' pre-activations.
+"""Refit: every layer is fitted again, by least squares, to the mean of the aligned parents' pre-activations.
 
 From the first site to the last: features are what the corrected network gives so far, targets are the parents' mean
 pre-activations (less the other summand of a residual sum), so errors of earlier layers are made good by later ones. A
@@ -22,7 +22,7 @@ from torch import Tensor
 from ..activations import Seen
 from .affine import has_constant, matrices, written
 from .least_squares import RIDGES, Equations
-from .slopes import Fitted, Matrices, Samples, by_slopes, parts_of
+from .slopes import Fitted, PartMatrices, Samples, by_slopes, parts_of
 from .task import Sample, Task, check_numbers
 
 
@@ -35,7 +35,7 @@ def refit(task: Task) -> None:
 
 
 def _refit_site(task: Task, samples: Samples, *, bent: bool) -> None:
-    """Refit one site to what is seen of it; if nothing is, it stays as it is."""
+    """Refit one site to its samples; without samples it stays as it is."""
     site, fit, judge = _equations(samples())
     if site is None or not fit or not judge:
         return
@@ -67,11 +67,11 @@ def _equations(samples: Iterator[Sample]) -> tuple[Seen | None, list[Equations],
 
 
 def _best_ridge(
-    start: Matrices, fit: Sequence[Equations], judge: Sequence[Equations], *, constant: bool
-) -> tuple[float, Matrices] | None:
+    start: PartMatrices, fit: Sequence[Equations], judge: Sequence[Equations], *, constant: bool
+) -> tuple[float, PartMatrices] | None:
     """The ridge with the smallest residual where it is judged, and what it gives; nothing if that is no better."""
 
-    def residual(found: Matrices) -> float:
+    def residual(found: PartMatrices) -> float:
         return sum(eqs.residual(matrix) for matrix, eqs in zip(found, judge, strict=True))
 
     best, least = None, residual(start) - 1e-9 * sum(float(eqs.energy.sum()) for eqs in judge)
@@ -82,7 +82,7 @@ def _best_ridge(
     return best
 
 
-def _moments(new: Matrices, equations: Sequence[Equations]) -> tuple[Tensor, Tensor]:
+def _moments(new: PartMatrices, equations: Sequence[Equations]) -> tuple[Tensor, Tensor]:
     """Mean and variance of each row without its constant."""
     means, variances = [], []
     for matrix, eqs in zip(new, equations, strict=True):

@@ -15,10 +15,11 @@ import torch
 from torch import Tensor
 
 from ..activations import Seen, observe, together
+from ..modules import live_tensors
 from .affine import has_constant, matrices, parts, rows_of, written
-from .task import Task, check_numbers, tensors_of
+from .task import Task, check_numbers
 
-MOST = 16.0  # no unit is scaled by more, or by less than one over it
+MOST = 16.0  # the largest factor by which a unit is scaled; the smallest is one over it
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,17 +43,17 @@ class Moments:
         return Moments(stacked.shape[1], stacked.sum(1), torch.einsum("asr,bsr->abr", stacked, stacked))
 
     def __add__(self, other: Moments) -> Moments:
-        """Of both sets of samples."""
+        """Sums over both sets of samples."""
         return Moments(self.count + other.count, self.first + other.first, self.second + other.second)
 
     @property
     def mean(self) -> Tensor:
-        """[kinds, rows]."""
+        """Means [kinds, rows]."""
         return self.first / self.count
 
     @property
     def covariance(self) -> Tensor:
-        """[kinds, kinds, rows]."""
+        """Covariances of the kinds [kinds, kinds, rows]."""
         return self.second / self.count - self.mean[:, None] * self.mean[None]
 
     @property
@@ -72,6 +73,7 @@ def rescale(task: Task) -> None:
 
 
 def _set(task: Task, *, shift: bool) -> None:
+    """Set standard deviations at every site, and means too if they shift."""
     sites, (_, theirs) = task.sites(), _parents_moments(task, lambda seen: seen.pre_activations)
     for number, (name, calls) in enumerate(sites.items()):
         task.step(number, len(sites))
@@ -104,6 +106,7 @@ def _own_moments(task: Task, name: str, calls: int) -> tuple[Seen | None, Moment
 
 
 def _recurrent_moments(task: Task, name: str, calls: int) -> tuple[Seen | None, Moments | None]:
+    """A recurrent site and moments of its pre-activations; it has no other summand, which counts as zeros."""
     site, total = None, None
     for sample in task.samples(name, calls):
         site = sample.own
@@ -142,7 +145,7 @@ def closed_form(task: Task) -> None:
         variance = torch.einsum("a,b,abr->r", weights, weights, moments.covariance)
         wanted = weights @ moments.deviations
         scale = _scale(variance, torch.zeros_like(variance), -(wanted**2))
-        each = [matrices(sites[name], tensors_of(parent)) for parent in task.parents]
+        each = [matrices(sites[name], live_tensors(parent)) for parent in task.parents]
         start = [task.mean(part) for part in zip(*each, strict=True)]
         _rewrite(task, sites[name], start, Change(scale, mean, mean, variance))
 
@@ -165,7 +168,7 @@ def _parents_moments(task: Task, values: Callable[[Seen], Tensor]) -> tuple[dict
 
 @dataclass(frozen=True, eq=False)
 class Change:
-    """What happens to the rows of a site.
+    """How the rows of a site are changed.
 
     Args:
         scale: Each row is multiplied by it.

@@ -1,8 +1,11 @@
 """A site fitted again with residuals weighted by the slope of the nonlinearity that follows.
 
-Where pre-activations go through a nonlinearity and nowhere else, what is lost there need not be right. Weights are
-squared slopes at the target, and a floor: slopes are those at the target, which may be missed. In: samples of a site,
-its normal equations and their solution. Out: the matrices with the smallest weighted residual on held-out batches.
+Where pre-activations go through a nonlinearity and nowhere else, errors count as much as the nonlinearity lets through:
+residuals are weighted by its squared slopes at the targets. A floor is added, since targets may be missed, and slopes
+are other ones then.
+
+In: samples of a site, its normal equations and their solution. Out: the matrices with the smallest weighted residual on
+held-out batches.
 """
 
 from __future__ import annotations
@@ -19,30 +22,38 @@ from .affine import Part, parts, rows_by_part
 from .least_squares import Equations, Weighted
 from .task import MEMORY, Sample
 
-FLOOR = 0.05  # in mean squared slopes
+FLOOR = 0.05  # added to every squared slope, in mean squared slopes
 Samples = Callable[[], Iterator[Sample]]
-Matrices = Sequence[Tensor]
-Piece = tuple[Batch, list[Weighted]]  # and its parts
+PartMatrices = Sequence[Tensor]  # of a site: the matrix of each of its parts
+Piece = tuple[Batch, list[Weighted]]  # a batch, and the weighted samples of each part
 
 
 def parts_of(sample: Sample) -> list[Part]:
-    """Features of a sample, with the outputs that they shall give."""
+    """The parts of a site in one sample: features, with the outputs that they shall give."""
     return parts(sample.own, sample.target if sample.own.rest is None else sample.target - sample.own.rest)
 
 
 @dataclass(frozen=True, eq=False)
 class Fitted:
-    """A site that was fitted: matrices before and after, the equations, and the ridge."""
+    """A site that was fitted without weights.
 
-    start: Matrices
-    new: Matrices
+    Args:
+        start: The matrices before.
+        new: The matrices after.
+        fit: The normal equations of each part.
+        ridge: The ridge with which they were solved.
+        constant: Whether the last feature is a constant.
+    """
+
+    start: PartMatrices
+    new: PartMatrices
     fit: Sequence[Equations]
     ridge: float
     constant: bool
 
 
-def by_slopes(site: Fitted, samples: Samples) -> Matrices:
-    """Of a site as it was, fitted, and fitted by slopes: what has the smallest weighted residual where it is judged."""
+def by_slopes(site: Fitted, samples: Samples) -> PartMatrices:
+    """The matrices with the smallest weighted residual on held-out batches: as before, fitted, or fitted by slopes."""
     mean = _mean_slope(samples())
     pieces = _replayed(lambda: _weighted(samples(), FLOOR * mean))
     fits, judges = attrgetter("fits"), attrgetter("judges")
@@ -56,7 +67,7 @@ def by_slopes(site: Fitted, samples: Samples) -> Matrices:
         )
         for number, (start, new, eqs) in enumerate(zip(site.start, site.new, site.fit, strict=True))
     ]
-    tried: list[Matrices] = [found, site.new, site.start]
+    tried: list[PartMatrices] = [found, site.new, site.start]
     residuals = [
         sum(each.residual(matrix) for number, matrix in enumerate(all_parts) for each in chosen(number, judges))
         for all_parts in tried
@@ -65,6 +76,7 @@ def by_slopes(site: Fitted, samples: Samples) -> Matrices:
 
 
 def _mean_slope(samples: Iterator[Sample]) -> float:
+    """The mean squared slope at the targets of all samples."""
     total = count = 0.0
     for sample in samples:
         slopes = sample.own.squared_slopes(sample.target)
@@ -73,7 +85,7 @@ def _mean_slope(samples: Iterator[Sample]) -> float:
 
 
 def _weighted(samples: Iterator[Sample], floor: float) -> Iterator[Piece]:
-    """The parts of each sample, weighted by squared slopes and a floor."""
+    """Each sample's parts, weighted by squared slopes and a floor."""
     for sample in samples:
         slopes = rows_by_part(sample.own, sample.own.squared_slopes(sample.target))
         weights = [sample.batch.weight * (each + floor) for each in slopes]
@@ -84,7 +96,7 @@ def _weighted(samples: Iterator[Sample], floor: float) -> Iterator[Piece]:
 def _replayed(
     make: Callable[[], Iterator[Piece]],
 ) -> Callable[[], Iterable[Piece]]:
-    """What is made, to be gone through again and again: kept if it is little, else made anew each time."""
+    """Pieces that can be gone through again and again: kept in memory if they are small, else made anew each time."""
     kept, size = [], 0
     for piece in make():
         kept.append(piece)

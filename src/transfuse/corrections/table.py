@@ -1,4 +1,8 @@
-"""The table of corrections that can be made to a fused network, given inputs without labels."""
+"""The table of corrections that can be made to a fused network, given inputs without labels.
+
+A new correction is a row here, a file beside this one that changes the network of a `Task`, and a test. Everything that
+chooses among corrections reads the columns; no other place knows a correction by its name.
+"""
 
 from __future__ import annotations
 
@@ -10,24 +14,32 @@ from .refit import refit
 from .repair import closed_form, repair, rescale
 from .task import Task
 
+AUTO = "auto"  # in place of a row: the best of all that can be made, or none
+NONE = "none"  # in place of a row: the network stays as it is
+
 
 @dataclass(frozen=True)
 class Correction:
-    """One row.
+    """A correction: a row of the table `CORRECTIONS`.
 
     Args:
         summary: What it does, in a sentence.
         citation: Where it was published.
         apply: Changes the network of a task.
-        parents: Whether it needs the networks that were fused.
-        noise: Whether noise beside the data serves it.
+        needs_parents: Whether it needs the networks that were fused.
+        needs_batch_norm: Whether it changes batch norms only, so that there must be some.
+        for_synthetic: Whether synthetic inputs serve it, beside data and in place of it: its targets must be what the
+            parents compute, and not how the inputs are distributed.
+        carries: Whether the parents may be of other widths, as they are where units were merged; see `Task.carry`.
     """
 
     summary: str
     citation: str
     apply: Callable[[Task], None]
-    parents: bool = True
-    noise: bool = False
+    needs_parents: bool = True
+    needs_batch_norm: bool = False
+    for_synthetic: bool = False
+    carries: bool = False
 
 
 def _with_norms(then: Callable[[Task], None]) -> Callable[[Task], None]:
@@ -46,7 +58,7 @@ def _with_norms(then: Callable[[Task], None]) -> Callable[[Task], None]:
 CORRECTIONS: dict[str, Correction] = {
     "batchnorm": Correction(
         "running statistics of batch norms are measured anew", "Izmailov et al. (2018); arXiv:1803.05407",
-        reset_statistics, parents=False,
+        reset_statistics, needs_parents=False, needs_batch_norm=True,
     ),
     "repair": Correction(
         "mean and spread of every unit's pre-activation become the mean of the parents'",
@@ -63,6 +75,6 @@ CORRECTIONS: dict[str, Correction] = {
     ),
     "refit": Correction(
         "every layer fitted again, front to back, to the mean of the parents' pre-activations", "transfuse",
-        _with_norms(refit), noise=True,
+        _with_norms(refit), for_synthetic=True, carries=True,
     ),
 }  # fmt: skip

@@ -5,23 +5,29 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from ..activations import Batch, Batches, Seen, observe, together
 from ..errors import InputError
-from ..modules.running import tensors_in
+from ..modules import live_tensors, numbers_in
+from ..types import State
 
-MEMORY = 2**30  # bytes that may be kept to save time
-Carry = Sequence[Mapping[str, Tensor]]
+MEMORY = 2**30  # bytes of activations that may be kept in memory; beyond that they are computed again
+Carry = Sequence[State]  # for each parent, by name of a weight: a matrix [network's rows, parent's rows]
 Means = Mapping[str, Sequence[Tensor]]  # by site: the mean of the parents' pre-activations at each application
 
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """What one batch shows of a site: in the network, and the mean of the parents' pre-activations."""
+    """What one batch shows of a site.
+
+    Args:
+        own: The site in the network that is corrected.
+        target: The mean of the parents' pre-activations there.
+        batch: The batch.
+    """
 
     own: Seen
     target: Tensor
@@ -30,13 +36,13 @@ class Sample:
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """A correction to make.
+    """A correction to make: the network to change, the parents to go by, and inputs.
 
     Args:
-        network: A copy that may be changed, in evaluation mode.
+        network: A copy of the fused network that may be changed, in evaluation mode.
         parents: The networks that were fused, aligned, of the same widths, in evaluation mode.
         weights: Their proportions.
-        batches: Inputs.
+        batches: Inputs without labels.
         step: Called with the number of sites that are done and of all, for progress.
         carry: For each parent and site, a matrix [network's rows, parent's rows] that carries what comes out there;
             none where parents have the order and the widths of the network.
@@ -82,6 +88,7 @@ class Task:
         return found
 
     def _means(self, batch: Batch, only: str | None = None, calls: int | None = None) -> Means:
+        """The parents' mean pre-activations on one batch, at one site or at all."""
         means: dict[str, list[Tensor]] = {}
         for seen in together([observe(parent, batch.run, only=only, calls=calls) for parent in self.parents]):
             values = [self._carried(number, each) for number, each in enumerate(seen)]
@@ -121,10 +128,10 @@ class Task:
     @property
     def state(self) -> dict[str, Tensor]:
         """The tensors of the network, which are its own."""
-        return tensors_of(self.network)
+        return {name: tensor.detach() for name, tensor in live_tensors(self.network).items()}
 
     def write(self, tensors: Mapping[str, Tensor]) -> None:
-        """Change tensors of the network."""
+        """Write new values into tensors of the network, by name."""
         state = self.state
         for name, tensor in tensors.items():
             state[name].copy_(tensor)
@@ -154,26 +161,3 @@ def check_numbers(name: str, *sums: Tensor) -> None:
     """
     if not all(bool(each.isfinite().all()) for each in sums):
         raise InputError(f"NaN or infinity at {name} on the data; check the inputs and the weights")
-
-
-def tensors_of(model: nn.Module) -> dict[str, Tensor]:
-    """Parameters and buffers of a network by name, without gradients; tied ones under each name."""
-    named = [*model.named_parameters(remove_duplicate=False), *model.named_buffers(remove_duplicate=False)]
-    return {name: tensor.detach() for name, tensor in named}
-
-
-def numbers_in(outputs: Any) -> Tensor:
-    """All numbers that a network gives, in float64.
-
-    Raises:
-        InputError: there are none, or some are NaN or infinite.
-    """
-    found = [tensor for tensor in tensors_in(outputs) if tensor.is_floating_point()]
-    if not found:
-        raise InputError(
-            f"the network gives no tensor of floats but {type(outputs).__name__}; pass forward= to get one"
-        )
-    numbers = torch.cat([tensor.flatten().double() for tensor in found])
-    if not bool(numbers.isfinite().all()):
-        raise InputError("the network gives NaN or infinity on the data; check the inputs and the weights")
-    return numbers

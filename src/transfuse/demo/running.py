@@ -115,7 +115,7 @@ def compare(kind: str, pair: Sequence[nn.Module]) -> Compared:
         accuracies[method] = accuracy(fusion.model)
     seen = digits("train")[0][:UNLABELED]
     accuracies["data"] = accuracy(fuse(pair, images[:2], layout=layout, data=seen).model)
-    accuracies["ensemble"] = accuracy(Ensemble(pair, [1 / len(pair)] * len(pair)))
+    accuracies["ensemble"] = accuracy(Ensemble(pair))
     return Compared(kind, accuracies, fusion)
 
 

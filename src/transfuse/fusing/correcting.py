@@ -1,4 +1,4 @@
-"""What data adds to a fusion: activations to match units by, and a correction of the result; by noise if there is none.
+"""What inputs add to a fusion: activations to match units by, and a correction of the result.
 
 In: modules, batches or example inputs. Out: terms of the objective; a corrected network and what was done to it.
 """
@@ -14,14 +14,18 @@ from torch import Tensor, nn
 
 from ..activations import Batches, Terms, activation_terms
 from ..barycenter import Coupling, Pair, carried
-from ..corrections import CORRECTIONS, NONE, Corrected, Start, best_of, candidates, norms_of, numbers_in
-from ..errors import InputError
+from ..corrections import AUTO, CORRECTIONS, NONE, Corrected, Uncorrected, best_of, candidates, norms_of
+from ..errors import FusionError, InputError
 from ..layout import Layout, balanced
-from ..modules.rebuilding import with_state
+from ..modules import first_line, numbers_in, undisturbed, with_state
 from ..progress import Progress, watching
-from ..synthetic.budget import SyntheticInputs, evaluated, is_half
+from ..synthetic.budget import SyntheticInputs, is_half
 from .preparing import working_type
 
+MERGED = (
+    "units were merged, and the aligned networks do not compute what the models do: then only {able} is possible, and "
+    "only for networks without batch norms"
+)
 TermsName = Literal["weights", "activations", "both"]
 
 
@@ -47,7 +51,7 @@ def seen_activations(
         return None
     if batches is None:
         raise InputError(f"terms is {terms!r}, but there is no data to see activations on; pass data=")
-    with evaluated(models):
+    with undisturbed(*models):
         return Activations(activation_terms(models, layout, batches), weights=terms == "both")
 
 
@@ -58,13 +62,13 @@ class Correcting:
     Args:
         method: A row of `CORRECTIONS`, `auto` or `none`.
         data: Inputs without labels.
-        noise: Inputs in place of data, and beside it.
+        synthetic: Inputs in place of data, and beside it.
         progress: Who is told how far it is.
     """
 
     method: str
     data: Batches | None
-    noise: SyntheticInputs
+    synthetic: SyntheticInputs
     progress: Progress = False
 
 
@@ -74,12 +78,12 @@ def check_correction(method: str, model: nn.Module, *, inputs: bool) -> None:
     Raises:
         InputError: in these cases.
     """
-    if method not in ("auto", NONE, *CORRECTIONS):
-        raise InputError(f"correct is {method!r}; expected auto, none, {', '.join(CORRECTIONS)}")
+    if method not in (AUTO, NONE, *CORRECTIONS):
+        raise InputError(f"correct is {method!r}; expected {AUTO}, {NONE}, {', '.join(CORRECTIONS)}")
     if method in CORRECTIONS and not inputs:
         raise InputError(f"correct is {method!r}, but there are no inputs; pass data= or example_inputs")
-    if method == "batchnorm" and not norms_of(model):
-        raise InputError("correct is 'batchnorm', but the models have no batch norm with running statistics")
+    if method in CORRECTIONS and CORRECTIONS[method].needs_batch_norm and not norms_of(model):
+        raise InputError(f"correct is {method!r}, but the models have no batch norm with running statistics")
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,7 +109,7 @@ class Parents:
     def keep_their_functions(self, batches: Batches) -> bool:
         """Whether the aligned networks compute what the models do: not so where units were merged."""
         batch = next(iter(batches))
-        with evaluated([*self.models, *self.aligned]):
+        with undisturbed(*self.models, *self.aligned):
             for model, twin in zip(self.models, self.aligned, strict=True):
                 one, other = (numbers_in(batch.run(each)) for each in (model, twin))
                 if one.shape != other.shape or float((one - other).abs().max()) > 1e-2 * float(one.abs().max()):
@@ -150,34 +154,34 @@ def corrected(correcting: Correcting, fused: nn.Module, parents: Parents) -> tup
     if is_half(fused):
         return fused, Corrected(NONE, note="corrections are made in float32 and float64 only")
     if correcting.data is not None:
-        return _corrected_by(correcting, fused, parents, correcting.data, correcting.noise.batches)
-    if correcting.noise.batches is None:
-        return fused, Corrected(NONE, note=correcting.noise.why_not)
+        return _corrected_by(correcting, fused, parents, correcting.data, correcting.synthetic.batches)
+    if correcting.synthetic.batches is None:
+        return fused, Corrected(NONE, note=correcting.synthetic.why_not)
     try:
-        result, done = _corrected_by(correcting, fused, parents, correcting.noise.batches)
-    except Exception as error:  # the fusion itself stands, whatever noise does to a network
-        return fused, Corrected(NONE, note=f"no correction by noise: {error}")
-    return result, replace(done, note="; ".join(filter(None, ["judged by inputs made of noise", done.note])))
+        result, done = _corrected_by(correcting, fused, parents, correcting.synthetic.batches)
+    except Exception as error:  # the networks' own code runs here, and may raise anything: the fusion itself stands
+        cause = str(error) if isinstance(error, FusionError) else first_line(error)
+        return fused, Corrected(NONE, note=f"no correction by synthetic inputs: {cause}")
+    return result, replace(done, note="; ".join(filter(None, ["judged by synthetic inputs", done.note])))
 
 
 def _corrected_by(
-    correcting: Correcting, fused: nn.Module, parents: Parents, batches: Batches, noise: Batches | None = None
+    correcting: Correcting, fused: nn.Module, parents: Parents, batches: Batches, synthetic: Batches | None = None
 ) -> tuple[nn.Module, Corrected]:
     """The network with the correction that was asked for, or the best."""
     forced = correcting.method in CORRECTIONS
+    carrying = [name for name, row in CORRECTIONS.items() if row.carries and correcting.method in (AUTO, name)]
     if parents.keep_their_functions(batches):
         if len(parents.models) == 1:
             return fused, Corrected(NONE, note="one model has no mean to come nearer to")
         rows = [correcting.method] if forced else candidates(fused, data=correcting.data is not None)
-        start = Start(fused, parents.aligned, parents.weights, batches, noise=noise)
-    elif norms_of(fused) or correcting.method not in ("auto", "refit"):
-        note = (
-            "units were merged, and the aligned networks do not compute what the models do; only a refit of a network"
-        )
-        note += " without batch norms is possible then"
-        return fused, Corrected(NONE, note=note)
+        start = Uncorrected(fused, parents.aligned, parents.weights, batches, synthetic=synthetic)
+    elif norms_of(fused) or not carrying:
+        able = " or ".join(name for name, row in CORRECTIONS.items() if row.carries)
+        return fused, Corrected(NONE, note=MERGED.format(able=able))
     else:
-        rows = ["refit"]
-        start = Start(fused, parents.scaled(), parents.weights, batches, noise=noise, carry=parents.carry(fused))
-    with watching(correcting.progress, "correcting") as watcher:
-        return best_of(rows, start, watcher, forced=forced)
+        rows = carrying
+        carry = parents.carry(fused)
+        start = Uncorrected(fused, parents.scaled(), parents.weights, batches, synthetic=synthetic, carry=carry)
+    with watching(correcting.progress, "correcting") as watch:
+        return best_of(rows, start, watch, forced=forced)

@@ -15,23 +15,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from torch import Tensor, nn
 
-from ..activations import Batches, Forward
+from ..activations import Batches
 from ..barycenter import Matrices, Problem, Step
-from ..corrections import NONE, Corrected
+from ..corrections import AUTO, NONE, Corrected
 from ..errors import InputError, listing
 from ..layout import Layout, balanced, in_scale_of
 from ..layout import Run as UnitRun
 from ..methods import METHODS, Method, Run
-from ..modules.rebuilding import with_state
-from ..modules.running import Arguments, check_runs, model_state, undisturbed
+from ..modules import Arguments, check_runs, model_state, undisturbed, with_state
 from ..progress import Progress, watching
 from ..renamed import missing_attribute
 from ..synthetic.budget import SyntheticInputs
 from ..tracing import trace
+from ..types import Forward, State
 from .correcting import Activations, Correcting, Parents, TermsName, check_correction, corrected, seen_activations
 from .preparing import as_first_model, carried_away, check_states, own_order, working_states, working_type
-
-State = Mapping[str, Tensor]
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,10 +161,10 @@ def fuse(  # noqa: PLR0913
             data, unless the method says.
         correct: The correction at the end: a row of `transfuse.CORRECTIONS`, `auto` (the one that is judged best
             without labels) or `none`; default: what the method says (`auto` ends with one, published methods do not).
-        synthetic: Without data, correct by inputs made of noise, if that is judged an improvement; networks with
-            convolutions are matched by them too.
+        synthetic: Without data, correct by synthetic inputs, if that is judged an improvement; networks with
+            convolutions are matched by them too. See `transfuse.synthetic_inputs`.
         forward: Runs a model on a batch of the data, where batches are of another kind.
-        seed: For the order of sweeps, for restarts, and for noise.
+        seed: For the order of sweeps, for restarts, and for synthetic inputs.
         progress: Show how far it is, on standard error: if that is a terminal (True), or "always". Or a function
             `watch(stage, done, total)` of your own.
         **options: Options of the method; `transfuse.METHODS[method].options` lists them.
@@ -199,8 +197,15 @@ def fuse(  # noqa: PLR0913
     example = Arguments.of(example_inputs) if synthetic and example_inputs is not None else None
     by = correct or row.correct
     check_correction(by, models[0], inputs=batches is not None or example is not None)
-    noise = SyntheticInputs.of(models, example, by, data=batches is not None, seed=seed, progress=progress)
-    seen = batches or (noise.batches if noise.matches else None)
+    made = SyntheticInputs.of(
+        models,
+        None if by == NONE else example,
+        plain=by != AUTO,
+        data=batches is not None,
+        seed=seed,
+        progress=progress,
+    )
+    seen = batches or (made.batches if made.matches else None)
     activations = seen_activations(models, layout, seen, terms or row.terms or ("both" if seen else "weights"))
     states = fuse_states(
         own,
@@ -221,7 +226,7 @@ def fuse(  # noqa: PLR0913
     parents = Parents(
         models, aligned, states.weights, layout, [each.couplings for each in states.couplings], row.balance
     )
-    model, done = corrected(Correcting(by, batches, noise, progress), fused, parents)
+    model, done = corrected(Correcting(by, batches, made, progress), fused, parents)
     return Fusion(model, aligned, states, tuple(models), done)
 
 

@@ -14,8 +14,8 @@ from torch import Tensor
 from ..barycenter import Coupling, Problem, averages
 from ..errors import InputError, listing
 from ..layout import Layout
-
-State = Mapping[str, Tensor]
+from ..modules import place_of
+from ..types import State
 
 
 def check_states(states: Sequence[State], layout: Layout, kind: torch.dtype) -> None:
@@ -68,7 +68,7 @@ def _shared(state: State, layout: Layout) -> list[str]:
         twin = state[other]
         if other == name or not _overlap(tensor, twin):
             continue
-        if tensor.data_ptr() != twin.data_ptr() or tensor.shape != twin.shape or tensor.stride() != twin.stride():
+        if place_of(tensor) != place_of(twin):
             problems.append(f"tensor {name} overlaps {other} in memory without being the same; clone one of them")
         elif layout.tensors[name] != layout.tensors[other]:
             problems.append(

@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from ..barycenter import Coupling, Problem, Step
@@ -25,11 +24,11 @@ from ..errors import InputError, listing
 from ..layout import Block, Layout
 from ..methods import Run
 from ..progress import Progress, watching
+from ..types import Array, State
 from .networks import method_row, proportions, target_widths
 from .preparing import as_first_model, check_states, own_order, working_type
 
-State = Mapping[str, Tensor]
-Factors = Mapping[str, NDArray[np.float64]]
+Factors = Mapping[str, Array]
 _PIECE = 1 << 22  # numbers that are worked on at a time
 
 
@@ -152,7 +151,7 @@ def _scaled_blocks(state: State, layout: Layout) -> dict[str, list[Block]]:
 
 def _balancing_factors(
     state: State, layout: Layout, blocks: Mapping[str, Sequence[Block]], rounds: int
-) -> dict[str, NDArray[np.float64]]:
+) -> dict[str, Array]:
     """What each unit is multiplied by to make its two norms equal."""
     widths = layout.widths(state)
     factors = {space.name: np.ones(widths[space.name]) for space in layout.spaces if space.scales}
@@ -164,7 +163,7 @@ def _balancing_factors(
     return factors
 
 
-def _balancing(state: State, blocks: Mapping[str, Sequence[Block]], factors: Factors) -> dict[str, NDArray[np.float64]]:
+def _balancing(state: State, blocks: Mapping[str, Sequence[Block]], factors: Factors) -> dict[str, Array]:
     """By how much more each unit must be multiplied so that what produces and what consumes it have equal norms."""
     norms = {(name, side): np.zeros(len(each)) for name, each in factors.items() for side in ("produces", "consumes")}
     for tensor, own in blocks.items():
@@ -180,9 +179,7 @@ def _balancing(state: State, blocks: Mapping[str, Sequence[Block]], factors: Fac
     return change
 
 
-def _squares(
-    tensor: Tensor, factors: Sequence[NDArray[np.float64]], blocks: Sequence[Block]
-) -> list[NDArray[np.float64]]:
+def _squares(tensor: Tensor, factors: Sequence[Array], blocks: Sequence[Block]) -> list[Array]:
     """For each block, the sums of squares of a scaled tensor at each position of the block's axis, piece by piece."""
     sums = [torch.zeros(tensor.shape[block.axis], dtype=torch.float64) for block in blocks]
     rows = max(1, _PIECE // max(1, tensor.numel() // max(1, len(tensor))))
@@ -201,7 +198,7 @@ def _squares(
     return [total.numpy() for total in sums]
 
 
-def _axis_factor(length: int, block: Block, factors: Factors) -> NDArray[np.float64]:
+def _axis_factor(length: int, block: Block, factors: Factors) -> Array:
     """What each position of an axis is multiplied by."""
     unit = factors[block.space] if block.side == "produces" else 1.0 / factors[block.space]
     factor = np.ones(length)
@@ -209,7 +206,7 @@ def _axis_factor(length: int, block: Block, factors: Factors) -> NDArray[np.floa
     return factor
 
 
-def _along(factor: NDArray[np.float64], axis: int, tensor: Tensor) -> Tensor:
+def _along(factor: Array, axis: int, tensor: Tensor) -> Tensor:
     shape = [-1 if each == axis else 1 for each in range(tensor.dim())]
     return torch.from_numpy(factor).to(tensor.dtype).view(shape)
 

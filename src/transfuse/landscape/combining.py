@@ -16,18 +16,11 @@ import torch
 from torch import Tensor, nn
 
 from ..errors import InputError, listing
+from ..modules import state_of
+from ..types import State
 
-State = Mapping[str, Tensor]
 ModuleOrState = nn.Module | State
 Coefficients = tuple[float, ...]
-
-
-def state_of(network: ModuleOrState) -> dict[str, Tensor]:
-    """The tensors of a module or state, without gradients and not copied."""
-    if not isinstance(network, nn.Module | Mapping):
-        raise InputError(f"a network is {type(network).__name__}; expected a torch.nn.Module or a state")
-    entries = network.state_dict() if isinstance(network, nn.Module) else network
-    return {name: tensor.detach() for name, tensor in entries.items() if isinstance(tensor, Tensor)}
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,7 +14,9 @@ import torch
 from torch import Tensor
 
 from ..errors import InputError
-from .combining import Coefficients, State
+from ..modules import ties_of
+from ..types import State
+from .combining import Coefficients
 
 STATISTICS = ("running_mean", "running_var")  # buffers of batch norm, which follow the parameters
 FLAT = 1e-6  # of the longest side: three networks nearer to one line than this span no plane, but rounding errors
@@ -89,12 +91,9 @@ def cosines(one: State, other: State) -> dict[str, float]:
 
 def _coordinates(state: State) -> Iterator[str]:
     """Names of the tensors whose numbers are coordinates: trained ones, each tied tensor once."""
-    seen = set()
+    further = ties_of(state)
     for name, tensor in state.items():
-        place = (tensor.data_ptr(), tuple(tensor.shape), tensor.stride())
-        if tensor.is_floating_point() and name.rpartition(".")[2] not in STATISTICS and place not in seen:
-            if tensor.numel():
-                seen.add(place)
+        if tensor.is_floating_point() and name.rpartition(".")[2] not in STATISTICS and name not in further:
             yield name
 
 

@@ -9,12 +9,10 @@ from __future__ import annotations
 import math
 import multiprocessing
 import os
-import random
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from numbers import Real
@@ -28,6 +26,7 @@ from ..activations import Batches
 from ..corrections import correct
 from ..corrections.batch_norm import norms_of
 from ..errors import InputError
+from ..modules import private_randomness
 from ..progress import Progress, watching
 from .cache import Cache, Values, key_of
 from .combining import Coefficients, Family
@@ -64,7 +63,7 @@ class Survey:
         if self.workers < 0:
             raise InputError(f"workers is {self.workers}; expected 0 (this process) or more")
         if self.data is not None:
-            with private_randomness():  # a loader that shuffles draws numbers
+            with private_randomness(0):  # a loader that shuffles draws numbers
                 object.__setattr__(self, "data", Batches.of(self.data))
 
     def measure(self, family: Family, points: Sequence[Coefficients], label: str) -> Known:
@@ -123,7 +122,7 @@ class Survey:
 
 def value_at(family: Family, evaluate: Evaluate, data: Any, point: Coefficients) -> Values:
     """The values of the network at one point, with the statistics of batch norm computed from data if there is any."""
-    with torch.no_grad(), private_randomness():
+    with torch.no_grad(), private_randomness(0):
         network = family.at(point)
         if data is not None and isinstance(network, nn.Module) and norms_of(network):
             network = correct(network, data, method="batchnorm")
@@ -149,24 +148,6 @@ def _is_number(value: Any) -> bool:
     if isinstance(value, Tensor):
         return value.numel() == 1 and not value.is_complex()
     return isinstance(value, Real | np.number)
-
-
-@contextmanager
-def private_randomness() -> Iterator[None]:
-    """The same random numbers each time; the caller's random states are put back."""
-    python, numpy = random.getstate(), np.random.get_state()
-    devices = range(torch.cuda.device_count()) if torch.cuda.is_initialized() else ()
-    try:
-        with torch.random.fork_rng(devices=list(devices)):
-            random.seed(0)
-            np.random.seed(0)
-            torch.default_generator.manual_seed(0)
-            if devices:
-                torch.cuda.manual_seed_all(0)
-            yield
-    finally:
-        random.setstate(python)
-        np.random.set_state(numpy)
 
 
 _job: Callable[[Coefficients], Values]

@@ -11,9 +11,10 @@ import numpy as np
 
 from ..errors import InputError
 from ..progress import Progress
+from ..types import Array
 from .combining import Coefficients, Family, ModuleOrState
 from .measuring import Evaluate, Survey
-from .records import Array, Barrier, Simplex
+from .records import Barrier, Simplex
 
 Path = str | os.PathLike[str]
 

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..errors import InputError
-from .records import Array, Barrier, Mark, Plane
+from ..types import Array
+from .records import Barrier, Mark, Plane
 
 # Names of places on the segment between two networks, by their position on it.
 PLACES = {0.0: "model 1", 0.5: "midpoint", 1.0: "model 2"}

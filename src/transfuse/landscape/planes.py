@@ -11,11 +11,12 @@ import numpy as np
 
 from ..errors import InputError
 from ..progress import Progress
+from ..types import Array
 from .cache import Values
 from .combining import Coefficients, Family, ModuleOrState
 from .geometry import Axes
 from .measuring import Evaluate, Survey
-from .records import Array, Mark, Plane
+from .records import Mark, Plane
 
 FIRST = 0.1  # of all points: what the first preview may take, so that a look comes soon
 

@@ -16,12 +16,10 @@ from typing import Any, Self
 from zipfile import BadZipFile
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..errors import InputError
 from ..files import write_whole
-
-Array = NDArray[np.float64]
+from ..types import Array
 
 
 @dataclass(frozen=True, eq=False)

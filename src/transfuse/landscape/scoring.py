@@ -7,7 +7,6 @@ into batches.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +15,7 @@ from torch import Tensor, nn
 from torch.utils import _pytree as pytree
 
 from ..errors import InputError
+from ..modules import evaluating
 
 Scores = Callable[[Any, Any], Mapping[str, Tensor]]
 OutputsAndTargets = Callable[[nn.Module, Any], tuple[Any, Any]]
@@ -108,18 +108,6 @@ def evaluator(
     if keep and not batches:
         raise InputError("data gave no batch; expected pairs (inputs, targets)")
     return Evaluator(batches, scores, forward)
-
-
-@contextmanager
-def evaluating(model: nn.Module) -> Iterator[None]:
-    """Evaluation mode; the mode of each part is put back afterwards."""
-    modes = [(module, module.training) for module in model.modules()]
-    model.eval()
-    try:
-        yield
-    finally:
-        for module, mode in modes:
-            module.training = mode
 
 
 def moved(batch: Any, device: torch.device | str | None) -> Any:

@@ -1,29 +1,31 @@
-"""Modules as they are given: running them undisturbed, rebuilding them with another state, several as one."""
+"""Modules as they are given: running them undisturbed, their states, other states put into them, several as one."""
 
-from .ensemble import Ensemble
+from .checks import check_model, check_runs, first_line
+from .ensemble import Ensemble, are_class_scores
+from .guards import RandomStates, evaluating, private_randomness, undisturbed
 from .rebuilding import with_state
-from .running import (
-    Arguments,
-    canonical_names,
-    check_model,
-    check_runs,
-    first_line,
-    model_state,
-    run,
-    tensors_in,
-    undisturbed,
-)
+from .running import Arguments, numbers_in, run, tensors_in
+from .states import canonical_names, live_tensors, model_state, place_of, state_of, ties_of
 
 __all__ = [
     "Arguments",
     "Ensemble",
+    "RandomStates",
+    "are_class_scores",
     "canonical_names",
     "check_model",
     "check_runs",
+    "evaluating",
     "first_line",
+    "live_tensors",
     "model_state",
+    "numbers_in",
+    "place_of",
+    "private_randomness",
     "run",
+    "state_of",
     "tensors_in",
+    "ties_of",
     "undisturbed",
     "with_state",
 ]

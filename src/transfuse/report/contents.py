@@ -11,12 +11,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-import numpy as np
-from numpy.typing import NDArray
-
 from ..landscape import Barrier, Plane
 from ..layout import Layout
 from ..progress import Progress
+from ..types import Array
 
 Role = Literal["parent", "average", "fused", "batch norm reset", "ensemble"]
 
@@ -72,7 +70,7 @@ class CouplingPicture:
     shape: tuple[int, int]
     entries: float
     negated: int
-    image: NDArray[np.float64]
+    image: Array
 
 
 @dataclass(frozen=True, eq=False)

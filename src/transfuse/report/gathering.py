@@ -8,17 +8,16 @@ from __future__ import annotations
 import platform
 import time
 from collections.abc import Iterator
-from importlib import import_module
 
 import numpy as np
-import torch
 
 from ..corrections import NONE
 from ..fusing import FusedStates, Fusion
 from ..landscape import Family, cosines
-from ..landscape.combining import state_of
 from ..landscape.pictures import entries_per_row, pooled
 from ..methods import METHODS
+from ..modules import state_of
+from ..versions import package_versions
 from .contents import CouplingPicture, Making, Matching, Report, Request, Subject
 from .results import alike, measured, parameter_count
 
@@ -39,7 +38,7 @@ def gather(fusion: Fusion, request: Request, title: str | None = None) -> Report
         ),
         making=Making(
             seconds={"fusing": fusion.states.seconds, **results.seconds},
-            versions=versions(),
+            versions={**package_versions(), "system": f"{platform.system()} {platform.machine()}"},
             date=time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
             recipe=_recipe(fusion),
         ),
@@ -68,17 +67,6 @@ def _widths(fusion: Fusion) -> dict[str, tuple[int, ...]]:
     """How many units each space has, in the result and in the models."""
     found = [fusion.layout.widths(state_of(model)) for model in (fusion.model, *fusion.parents)]
     return {space: tuple(each[space] for each in found) for space in found[0]}
-
-
-def versions() -> dict[str, str]:
-    """Versions of what a fusion depends on."""
-    return {
-        "transfuse": import_module("transfuse").__version__,
-        "torch": str(torch.__version__),
-        "numpy": np.__version__,
-        "Python": platform.python_version(),
-        "system": f"{platform.system()} {platform.machine()}",
-    }
 
 
 def _couplings(states: FusedStates) -> Iterator[CouplingPicture]:

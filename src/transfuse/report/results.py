@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -17,10 +18,9 @@ from torch import nn
 from ..corrections.batch_norm import norms_of
 from ..errors import InputError
 from ..fusing import Fusion
-from ..landscape import Axes, Barrier, Family, Plane, Survey, barrier, plane
-from ..landscape.combining import state_of
+from ..landscape import Axes, Barrier, Evaluator, Family, Plane, Survey, barrier, classification, plane
 from ..landscape.geometry import FLAT
-from ..modules import Ensemble, with_state
+from ..modules import Ensemble, are_class_scores, state_of, tensors_in, with_state
 from .contents import Request, Results, Role, Row
 
 PAIRS = 3  # barriers from the first model to this many others: more curves than that are not told apart
@@ -55,11 +55,18 @@ def _rows(fusion: Fusion, request: Request, notes: list[str]) -> Iterator[Row]:
         if request.data is not None and norms_of(model):
             yield _row(f"{name}, batch norm reset", "batch norm reset", model, request, data=request.data)
     if len(fusion.parents) > 1:
-        yield _row(*_ensemble(fusion), request)
+        yield _ensemble_row(fusion, request)
 
 
-def _ensemble(fusion: Fusion) -> tuple[str, Role, nn.Module]:
-    return "ensemble (mean of outputs)", "ensemble", Ensemble(fusion.parents, fusion.states.weights)
+def _ensemble_row(fusion: Fusion, request: Request) -> Row:
+    """The row of the ensemble, whose name says what was averaged: class probabilities, or outputs of another kind."""
+    own_measure = isinstance(request.evaluate, Evaluator) and request.evaluate.scores is not classification
+    ensemble = Ensemble(fusion.parents, fusion.states.weights, classes=not own_measure)
+    outputs: list[bool] = []  # whether they were class scores: only `evaluate` knows on what, and so what, networks run
+    ensemble.register_forward_hook(lambda *call: outputs.extend(map(are_class_scores, tensors_in(call[-1]))))
+    row = _row("ensemble", "ensemble", ensemble, request)
+    averaged = "probabilities" if ensemble.classes and any(outputs) else "outputs"
+    return replace(row, name=f"ensemble (mean of {averaged})")
 
 
 def _row(name: str, role: Role, model: nn.Module, request: Request, data: Any = None) -> Row:

@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 
 from ..landscape import Plane
 from ..landscape.pictures import contour_levels, mark_label, short_number
+from ..types import Array
 from .svg import WIDTH, Point, colour, drawing
 
-Array = NDArray[np.float64]
 Place = Callable[[float, float], Point]
 Box = tuple[float, float, float, float]
 

@@ -13,11 +13,10 @@ from itertools import pairwise
 
 import numpy as np
 from markupsafe import Markup, escape
-from numpy.typing import NDArray
 
 from ..landscape.pictures import short_number
+from ..types import Array
 
-Array = NDArray[np.float64]
 Point = tuple[float, float]
 Series = Mapping[str, tuple[Sequence[float], Sequence[float]]]
 

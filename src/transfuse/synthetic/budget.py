@@ -1,13 +1,12 @@
-"""Inputs made of noise, in place of data or beside it: drawn like an example, and moved until networks see classes.
+"""Synthetic inputs for a fusion: how many are made, whether they are inverted, and what they are for.
 
-In: networks and example inputs. Out: `Batches`, or why there are none. The drawing and the moving are in `activations`;
-here it is decided how many, whether, and what for.
+In: networks and example inputs. Out: `Batches`, or why there are none. How inputs are drawn stands in `noise`, how
+they are inverted in `inversion`. Not here: the corrections that they serve.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,35 +15,41 @@ from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from ..activations import Batches, observe
-from ..corrections import NONE, numbers_in
-from ..modules.running import Arguments, tensors_in, undisturbed
+from ..errors import FusionError
+from ..modules import Arguments, first_line, numbers_in, tensors_in, undisturbed
 from ..progress import Progress, watching
-from .inversion import STEPS as INVERSION_STEPS
-from .inversion import inverted_inputs
+from .inversion import INVERSION_STEPS, Inverted, inverted_inputs
 from .noise import drawn_inputs
 
-NO_CLASSES = (
-    "noise in which no classes are seen harms convolutions: there are none, or it would take long to make networks see "
-    "them; pass data, or transfuse.synthetic_inputs(models, example_inputs) as data, however long it takes"
+# How many samples are made, by whether networks convolve: a convolution sees many places of each sample.
+SAMPLES = {True: 200, False: 500}
+FEWEST = 50  # samples: fewer of them are not worth inverting
+EFFORT = {"cpu": 2e13}  # floating-point operations that inverting may take, by device: minutes
+EFFORT_ELSEWHERE = 2e15  # the same on devices that are not listed, which are faster
+
+ONLY_INVERTED = (
+    "networks with convolutions are corrected by synthetic inputs only if they see classes in them, since plain noise "
+    "was found to harm them, and here {why}; pass data=, inputs without labels, or ask for a correction by its name"
 )
-SAMPLES = {True: 200, False: 500}  # of noise, for networks with convolutions, which see many places of each, and others
-FEWEST = 50  # samples of noise that are worth moving
-EFFORT = {"cpu": 2e13}  # floating-point operations that moving noise may take: minutes
-MORE_EFFORT = 2e15  # on other devices
+TOO_LONG = (
+    "it would take too long to invert as few as {fewest} samples (more than {effort:.0e} floating-point operations; "
+    "data=transfuse.synthetic_inputs(models, example_inputs) takes as long as it takes)"
+)
 
 
 def synthetic_inputs(
     models: Sequence[nn.Module], example_inputs: Any, *, samples: int | None = None, seed: int = 0
 ) -> Batches:
-    """Inputs made of noise, like the example, for networks of one architecture: to be passed as `data`.
+    """Inputs like the example, made without data, for networks of one architecture: to be passed as `data`.
 
-    Where the networks tell classes apart, noise is moved until they see every class in turn, however long it takes.
+    They are drawn at random. Where the networks tell classes apart, they are inverted too: moved until the networks see
+    every class in turn (as in DeepInversion, Yin et al. 2020, arXiv:1912.08795), however long it takes.
 
     Args:
-        models: The networks; the covariance of the noise comes from their first weights.
+        models: The networks; the covariance of what is drawn comes from their first weights.
         example_inputs: A tensor, a tuple of positional arguments, or a dict of keyword arguments.
         samples: How many; default: 200 for networks with convolutions, 500 for others.
-        seed: For the noise.
+        seed: For what is drawn.
 
     Example:
         >>> net = nn.Sequential(nn.Linear(3, 4), nn.ReLU())
@@ -52,38 +57,43 @@ def synthetic_inputs(
         5
     """
     example = Arguments.of(example_inputs)
-    with evaluated(models):
+    with undisturbed(*models):
         drawn = drawn_inputs(models, example, samples=samples or SAMPLES[_convolves(models[0], example)], seed=seed)
-        return inverted_inputs(models, drawn) or drawn
+        return inverted_inputs(models, drawn).batches or drawn
 
 
 @dataclass(frozen=True)
 class Budget:
-    """How much noise a fusion makes.
+    """How many synthetic inputs a fusion makes, and whether it can afford to invert them.
 
     Args:
         samples: How many.
-        moved: Whether they are moved until networks see classes in them. If that would take too long, they are not.
-        convolutions: Whether the networks have some: then noise that is not moved is of no use.
+        inverted: Whether they are inverted; not so if that would take too long.
+        convolutions: Whether the networks have some: inputs that are not inverted are of no use to them.
     """
 
     samples: int
-    moved: bool
+    inverted: bool
     convolutions: bool
 
     @staticmethod
     def of(model: nn.Module, example: Arguments, *, models: int) -> Budget:
-        """For so many networks like this one. Operations count, not time: results do not depend on the machine."""
+        """For a number of networks like this one. Operations are counted, not seconds: all machines make the same."""
         convolutions = _convolves(model, example)
-        device = next((tensor.device.type for tensor in model.parameters()), "cpu")
-        affordable = int(EFFORT.get(device, MORE_EFFORT) / (models * _operations(model, example)))
+        affordable = int(_effort(model) / (models * _operations(model, example)))
         samples = min(SAMPLES[convolutions], affordable)
-        moved = samples >= FEWEST
-        return Budget(samples if moved else SAMPLES[convolutions], moved, convolutions)
+        inverted = samples >= FEWEST
+        return Budget(samples if inverted else SAMPLES[convolutions], inverted, convolutions)
+
+
+def _effort(model: nn.Module) -> float:
+    """Floating-point operations that inverting may take on the device of a network."""
+    device = next((tensor.device.type for tensor in model.parameters()), "cpu")
+    return EFFORT.get(device, EFFORT_ELSEWHERE)
 
 
 def _operations(model: nn.Module, example: Arguments) -> float:
-    """Floating-point operations of moving one sample: so many runs of a network, forth and twice that back."""
+    """Floating-point operations of inverting one sample: in each step a run of a network, and twice that backwards."""
     first = next((each for each in tensors_in((example.args, dict(example.kwargs))) if each.dim()), None)
     with FlopCounterMode(display=False) as counter, torch.no_grad():
         model(*example.args, **example.kwargs)
@@ -93,12 +103,13 @@ def _operations(model: nn.Module, example: Arguments) -> float:
 
 @dataclass(frozen=True, eq=False)
 class SyntheticInputs:
-    """Inputs made of noise, in place of data or beside it.
+    """Synthetic inputs of a fusion, in place of data or beside it.
 
     Args:
         batches: The inputs, if there are any.
-        why_not: Why there are none.
-        matches: Units are matched by them too. Found to pay for convolutions, and to make no difference for others.
+        why_not: Why there are none, for the user to read.
+        matches: Units are matched by them too. That was found to pay for convolutions, and to make no difference for
+            other networks.
     """
 
     batches: Batches | None = None
@@ -107,7 +118,7 @@ class SyntheticInputs:
 
     @staticmethod
     def of(
-        models: Sequence[nn.Module], example: Arguments | None, correct: str, *, data: bool, seed: int,
+        models: Sequence[nn.Module], example: Arguments | None, *, plain: bool, data: bool, seed: int,
         progress: Progress = False,
     ) -> SyntheticInputs:  # fmt: skip
         """For networks of one architecture.
@@ -115,44 +126,54 @@ class SyntheticInputs:
         Args:
             models: The networks.
             example: What the inputs shall be like; none: there are no such inputs.
-            correct: The correction that is made.
+            plain: Networks with convolutions get inputs that are not inverted too, if there are no others.
             data: Whether there is data.
-            seed: For the noise.
+            seed: For what is drawn.
             progress: Who is told how far it is.
         """
-        if example is None or correct == NONE or is_half(models[0]):
+        if example is None or is_half(models[0]):
             return SyntheticInputs()
-        try:
-            with evaluated(models):
+        with undisturbed(*models):
+            try:
                 budget = Budget.of(models[0], example, models=len(models))
                 if budget.convolutions and data:
-                    return SyntheticInputs()  # not found to help
+                    return SyntheticInputs()  # beside data they were not found to help
                 drawn = drawn_inputs(models, example, samples=budget.samples, seed=seed)
-                with watching(progress, "inputs") as watcher:
-                    inverted = inverted_inputs(models, drawn, watcher) if budget.moved else None
-                if budget.convolutions and inverted is None and correct == "auto":
-                    return SyntheticInputs(why_not=NO_CLASSES)
-                batches = inverted or drawn
-                for batch in batches:
-                    for model in models:
-                        numbers_in(batch.run(model))
-        except Exception as error:  # the fusion itself stands, whatever noise does to a network
-            return SyntheticInputs(why_not=f"no correction by noise: {error}")
-        return SyntheticInputs(batches, matches=budget.convolutions and inverted is not None)
+            except Exception as error:  # the networks' own code runs here, and may raise anything: it is told
+                return SyntheticInputs(why_not=_told(error))
+            inverted = Inverted(why_not=TOO_LONG.format(fewest=FEWEST, effort=_effort(models[0])))
+            if budget.inverted:
+                with watching(progress, "inputs") as watch:
+                    inverted = inverted_inputs(models, drawn, watch)
+            if budget.convolutions and inverted.batches is None and not plain:
+                return SyntheticInputs(why_not=ONLY_INVERTED.format(why=inverted.why_not))
+            batches = inverted.batches or drawn
+            why_not = _unusable(models, batches)
+        return SyntheticInputs(
+            None if why_not else batches, why_not, matches=budget.convolutions and inverted.batches is not None
+        )
+
+
+def _unusable(models: Sequence[nn.Module], batches: Batches) -> str:
+    """Why networks give no numbers on inputs; empty if they do."""
+    try:
+        for batch in batches:
+            for model in models:
+                numbers_in(batch.run(model))
+    except Exception as error:  # the networks' own code runs here, and may raise anything: it is told
+        return _told(error)
+    return ""
+
+
+def _told(error: Exception) -> str:
+    """Why a fusion goes without synthetic inputs. It goes on: it does not need them."""
+    cause = str(error) if isinstance(error, FusionError) else first_line(error)
+    return f"no correction by synthetic inputs: {cause}"
 
 
 def is_half(model: nn.Module) -> bool:
     """Whether a network has numbers of half precision, in which no correction is made."""
     return any(tensor.dtype in (torch.float16, torch.bfloat16) for tensor in model.parameters())
-
-
-@contextmanager
-def evaluated(models: Sequence[nn.Module]) -> Iterator[None]:
-    """Models in evaluation mode, as they were afterwards."""
-    with ExitStack() as stack:
-        for model in models:
-            stack.enter_context(undisturbed(model))
-        yield
 
 
 def _convolves(model: nn.Module, example: Arguments) -> bool:

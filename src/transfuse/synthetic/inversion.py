@@ -1,18 +1,20 @@
-"""Dreams: inputs in which networks see every class, made of noise by moving it.
+"""Inverted inputs: inputs in which networks see every class, found by following the networks' own gradients.
 
-On noise most networks say the same of every input, and see little of what they were trained for. A few steps of
-gradient descent change that: each input is moved until all networks give the class that it was assigned, class after
-class. What the layers see then is nearer to what they see on data; labels and data are not needed.
+On drawn inputs most networks say the same of every sample, and use little of what they were trained for. A few steps
+of gradient descent change that: each sample is moved until all networks give the class that it was assigned, class
+after class. What the layers see then is nearer to what they see on data; neither labels nor data are needed. This is
+the inversion of networks of DeepInversion (Yin et al. 2020, arXiv:1912.08795) without its priors on images, and with
+several networks that have to agree.
 
-In: networks that are run with gradients, and batches of noise. Out: batches. Not here: what noise is, and what is done
-with it. Where there are no classes (what comes out first is no [samples, classes]), no inputs of floats, or no
-gradients, there are no dreams.
+In: networks that can be run with gradients, and batches of drawn inputs. Out: batches, or why there are none: what
+comes out first is no [samples, classes], there are no inputs of floats, or there are no gradients. Not here: how inputs
+are drawn, and what is done with them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -20,39 +22,57 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.utils import _pytree as pytree
 
-from ..activations.batches import Batches
-from ..modules.running import tensors_in
-from ..progress import Watch
+from ..activations import Batches
+from ..errors import InputError
+from ..modules import are_class_scores, first_line, tensors_in
+from ..types import Watch
 
-STEPS, RATE = 20, 0.1  # of Adam; its rate is in root mean squares of the input
+INVERSION_STEPS = 20  # of Adam, for each batch: after these, networks were found to see the assigned classes
+RATE = 0.1  # of Adam: how far a step goes, in root mean squares of the input
+
+
+@dataclass(frozen=True, eq=False)
+class Inverted:
+    """Inputs in which networks see classes, or why there are none.
+
+    Args:
+        batches: The inputs; nothing if they could not be made.
+        why_not: What stood in the way, for the user to read; empty if nothing did.
+    """
+
+    batches: Batches | None = None
+    why_not: str = ""
 
 
 def inverted_inputs(
-    models: Sequence[nn.Module], noise: Batches, watch: Watch = lambda stage, done, total: None
-) -> Batches | None:
-    """The same batches, moved until every network sees an assigned class in each sample; nothing if that cannot be.
+    models: Sequence[nn.Module], drawn: Batches, watch: Watch = lambda stage, done, total: None
+) -> Inverted:
+    """Drawn inputs, moved until every network sees an assigned class in each sample.
 
     Args:
         models: Networks of one architecture, in evaluation mode.
-        noise: From `synthetic`: what a batch holds is a tree of tensors, samples along the first axis of the outputs.
+        drawn: From `drawn_inputs`: a batch holds a tree of tensors, samples along the first axis of the outputs.
         watch: Is told of each batch.
     """
     found = []
-    for number, content in enumerate(noise.data):
+    for number, content in enumerate(drawn.data):
         try:
             with torch.inference_mode(mode=False), torch.enable_grad(), torch.backends.cudnn.flags(enabled=False):
-                moved = _moved(models, noise, content, number)
-        except Exception:  # whatever the models raise: they cannot be run with gradients
-            return None
-        if moved is None:
-            return None
-        found.append(moved)
-        watch("moving noise", len(found), noise.count)
-    return replace(noise, data=found)
+                found.append(_moved(models, drawn, content, number))
+        except InputError as error:
+            return Inverted(why_not=str(error))
+        except Exception as error:  # the networks' own code runs here, and may raise anything: it is told
+            return Inverted(why_not=f"they cannot be run with gradients ({first_line(error)})")
+        watch("inverting inputs", len(found), drawn.count)
+    return Inverted(replace(drawn, data=found))
 
 
-def _moved(models: Sequence[nn.Module], noise: Batches, content: Any, number: int) -> Any:
-    """One batch, moved; nothing if there are no classes, or a network gives no numbers."""
+def _moved(models: Sequence[nn.Module], drawn: Batches, content: Any, number: int) -> Any:
+    """One batch after all steps of gradient descent.
+
+    Raises:
+        InputError: there is nothing to move, there are no classes to see, or a network gives no finite numbers.
+    """
     leaves, tree = pytree.tree_flatten(content)
     own = {
         place: leaf.clone().requires_grad_()
@@ -60,18 +80,16 @@ def _moved(models: Sequence[nn.Module], noise: Batches, content: Any, number: in
         if isinstance(leaf, Tensor) and leaf.is_floating_point()
     }
     if not own:
-        return None
+        raise InputError("no input holds floating-point numbers, which could be moved")
     sizes = {place: float(leaf.detach().square().mean().sqrt()) for place, leaf in own.items()}
     adam = torch.optim.Adam([{"params": [leaf], "lr": RATE * sizes[place]} for place, leaf in own.items()])
-    for _ in range(STEPS):
+    for _ in range(INVERSION_STEPS):
         # Copies: a network may write to its inputs.
         given = [own[place].clone() if place in own else leaf for place, leaf in enumerate(leaves)]
-        scores = [_scores(noise.forward(model, pytree.tree_unflatten(given, tree))) for model in models]
-        if any(each is None for each in scores):
-            return None
-        loss = torch.stack([_distance(each, number) for each in scores if each is not None]).sum()
+        scores = [_scores(drawn.forward(model, pytree.tree_unflatten(given, tree))) for model in models]
+        loss = torch.stack([_distance(each, number) for each in scores]).sum()
         if not bool(loss.isfinite()):
-            return None
+            raise InputError("they give NaN or infinity on inputs like the example")
         slopes = torch.autograd.grad(loss, list(own.values()), allow_unused=True)
         for leaf, slope in zip(own.values(), slopes, strict=True):
             leaf.grad = slope
@@ -81,10 +99,17 @@ def _moved(models: Sequence[nn.Module], noise: Batches, content: Any, number: in
     )
 
 
-def _scores(outputs: Any) -> Tensor | None:
-    """What a network says of each class [samples, classes]: what comes out first, if it has that shape."""
+def _scores(outputs: Any) -> Tensor:
+    """What a network says of each class [samples, classes]: the first floating-point tensor that it gives.
+
+    Raises:
+        InputError: that tensor has another shape, or there is none.
+    """
     floats = [each for each in tensors_in(outputs) if each.is_floating_point()]
-    return floats[0] if floats and floats[0].dim() == 2 and floats[0].shape[1] > 1 else None
+    if not floats or not are_class_scores(floats[0]):
+        got = f"is of shape {list(floats[0].shape)}" if floats else "holds no floating-point numbers"
+        raise InputError(f"there are no classes to see: what they give {got}, not [samples, classes]")
+    return floats[0]
 
 
 def _distance(scores: Tensor, number: int) -> Tensor:

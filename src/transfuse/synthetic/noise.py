@@ -1,15 +1,16 @@
-"""Inputs made of noise, in place of data.
+"""Drawn inputs: random numbers that are like example inputs, as far as networks tell what inputs are like.
 
-What a network never saw it cannot know, but its first layer tells which directions of its inputs mattered: noise is
-drawn with the covariance `sum_i w_i W_i' W_i` of the first weights W_i. Along time and space, where the network reads
-one step or place after another, it is smooth. Its size is that of the example inputs. Whole numbers (tokens) are drawn
-anew from the vocabulary.
+The first layer of a network tells which directions of its inputs mattered: noise is drawn with the covariance
+`sum_i W_i' W_i` of the first weights W_i of all networks. Along time and space, where a network reads one step or place
+after another, it is smooth. Its size is that of the example inputs. Whole numbers (tokens) are drawn anew from the
+vocabulary.
 
 In: networks and the example inputs on which they run. Out: `Batches`.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -17,21 +18,23 @@ import torch
 from torch import Tensor, nn
 from torch.utils import _pytree as pytree
 
-from ..activations.batches import Batches
-from ..activations.sites import Seen, observe
-from ..modules.running import Arguments, tensors_in
+from ..activations import Batches, Seen, observe
+from ..modules import Arguments, tensors_in
 
-BATCHES = 5
-SMOOTH = 2.0  # standard deviation of the kernel, in steps or pixels
+BATCHES = 5  # into which samples are cut: the least of which one judges what was learnt from the others
+SMOOTH = 2.0  # standard deviation of the Gaussian kernel along time and space, in steps or pixels
+LEAST = 1e-4  # variance of a direction in which first weights are blind, in mean variances: networks need not see it
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, eq=False)
-class Source:
+class Drawing:
     """How one input tensor is drawn.
 
     Args:
         like: The example.
-        root: A root [features, features] of the covariance of the features, if it is known.
+        root: A matrix [features, features] whose square is the covariance of the features, if that is known.
         features: The axis on which the features stand; `None` if they are all axes but the first.
         smooth: Axes along which neighbours are alike.
         vocabulary: Whole numbers below this one, for tokens.
@@ -44,7 +47,7 @@ class Source:
     vocabulary: int = 0
 
     def draw(self, samples: int, axis: int, random: torch.Generator) -> Tensor:
-        """A tensor like the example, with so many samples along an axis."""
+        """A tensor like the example, with a number of samples along an axis."""
         shape = list(self.like.shape)
         shape[axis] = samples
         if not self.like.is_floating_point():
@@ -67,42 +70,46 @@ class Source:
 
 
 def drawn_inputs(models: Sequence[nn.Module], example: Arguments, *, samples: int = 500, seed: int = 0) -> Batches:
-    """Batches of noise on which the models run as on the example.
+    """Batches of random inputs on which networks run as on the example.
 
     Args:
         models: Networks of one architecture, in evaluation mode.
         example: Their inputs.
-        samples: How many; as many batches of the example's size, if the networks cannot take more at once.
-        seed: For the noise.
+        samples: How many in all batches; if the networks take no other number of samples than the example has, every
+            batch has the size of the example.
+        seed: For what is drawn.
     """
     leaves, tree = pytree.tree_flatten((example.args, dict(example.kwargs)))
     axis = _sample_axis(models[0], leaves, tree)
-    sources = {i: _source(models, example, leaf) for i, leaf in enumerate(leaves) if _is_drawn(leaf)}
+    drawings = {i: _drawing(models, example, leaf) for i, leaf in enumerate(leaves) if _is_drawn(leaf)}
     random = torch.Generator().manual_seed(seed)
     batches = []
     for _ in range(BATCHES):
         drawn = [_repeated(leaf, samples // BATCHES, axis) for leaf in leaves]
-        for i, source in sources.items():
-            count = samples // BATCHES if axis is not None else source.like.shape[0]
-            drawn[i] = source.draw(count, axis or 0, random)
+        for i, drawing in drawings.items():
+            count = samples // BATCHES if axis is not None else drawing.like.shape[0]
+            drawn[i] = drawing.draw(count, axis or 0, random)
         batches.append(pytree.tree_unflatten(drawn, tree))
     return Batches(batches, len(batches), lambda model, batch: model(*batch[0], **batch[1]))
 
 
 def _is_drawn(leaf: object) -> bool:
-    """Tensors with samples; masks and numbers stay as they are in the example."""
+    """Whether an input is drawn: a tensor with samples that is no mask. Others stay as they are in the example."""
     return isinstance(leaf, Tensor) and leaf.dim() > 0 and leaf.dtype is not torch.bool
 
 
 def _repeated(leaf: object, samples: int, axis: int | None) -> object:
-    """What stays as it is in the example, masks for instance, for so many samples."""
+    """What is not drawn, a mask for instance, repeated for a number of samples."""
     if not isinstance(leaf, Tensor) or axis is None:
         return leaf
     return leaf.index_select(axis, torch.arange(samples, device=leaf.device) % leaf.shape[axis])
 
 
 def _sample_axis(model: nn.Module, leaves: Sequence[object], tree: pytree.TreeSpec) -> int | None:
-    """The axis of all tensors along which samples stand: doubling the example along it doubles the outputs."""
+    """The axis of all tensors along which samples stand: doubling the example along it doubles the outputs.
+
+    There is none if the network does not run on a doubled example, or gives something else then.
+    """
     tensors = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
 
     def outputs(times: int, axis: int) -> list[Tensor]:
@@ -115,61 +122,62 @@ def _sample_axis(model: nn.Module, leaves: Sequence[object], tree: pytree.TreeSp
         try:
             with torch.no_grad():
                 single, double = outputs(1, axis), outputs(2, axis)
-        except Exception:  # whatever the model raises: it cannot be run so
+        except Exception as error:  # the network's own code runs here, and may raise anything: not its axis, then
+            _log.debug("%s takes no example doubled along axis %d: %r", type(model).__name__, axis, error)
             continue
-        if all(
-            any(
-                torch.cat([a, a], along).shape == b.shape and torch.allclose(torch.cat([a, a], along), b, atol=1e-4)
-                for along in range(a.dim())
-            )
-            for a, b in zip(single, double, strict=True)
-        ):
+        if len(single) == len(double) and all(map(_is_doubled, single, double)):
             return axis
     return None
 
 
-def _source(models: Sequence[nn.Module], example: Arguments, leaf: Tensor) -> Source:
+def _is_doubled(single: Tensor, double: Tensor) -> bool:
+    """Whether an output is another one twice, along some axis."""
+    twice = [torch.cat([single, single], axis) for axis in range(single.dim())]
+    return any(each.shape == double.shape and torch.allclose(each, double, atol=1e-4) for each in twice)
+
+
+def _drawing(models: Sequence[nn.Module], example: Arguments, leaf: Tensor) -> Drawing:
     """How a tensor is drawn, from the first site that reads it."""
     if not leaf.is_floating_point():
         sizes = {each.num_embeddings for each in models[0].modules() if isinstance(each, nn.Embedding)}
         fitting = sorted(size for size in sizes if size > int(leaf.max()))
-        return Source(leaf, vocabulary=fitting[0] if fitting and int(leaf.min()) >= 0 else 0)
+        return Drawing(leaf, vocabulary=fitting[0] if fitting and int(leaf.min()) >= 0 else 0)
     for seen in observe(models[0], lambda model: model(*example.args, **example.kwargs)):
         if seen.inputs.numel() == leaf.numel():
             found = _reading(seen, leaf, models)
             if found is not None:
                 return found
-    return Source(leaf)
+    return Drawing(leaf)
 
 
-def _reading(seen: Seen, leaf: Tensor, models: Sequence[nn.Module]) -> Source | None:
-    """How a site reads a tensor: its features and the covariance that its weights betray; nothing if it does not."""
+def _reading(seen: Seen, leaf: Tensor, models: Sequence[nn.Module]) -> Drawing | None:
+    """How an input is drawn that a site reads, by the covariance of the site's weights; nothing if it reads another."""
     name = seen.recurrence.names[0] if seen.recurrence else seen.name
     weights = [model.get_parameter(name).detach().float() for model in models]
     if seen.kernel and seen.inputs.shape == leaf.shape and torch.equal(seen.inputs, leaf):
         axis = leaf.dim() - len(seen.kernel) - 1
         if seen.how["groups"] == 1:
-            return Source(
+            return Drawing(
                 leaf, _root([w.transpose(0, 1).flatten(1).T for w in weights]), axis, tuple(range(axis + 1, leaf.dim()))
             )
-        return Source(leaf, smooth=tuple(range(axis + 1, leaf.dim())))
+        return Drawing(leaf, smooth=tuple(range(axis + 1, leaf.dim())))
     if seen.recurrence:
         for time, view in ((0, leaf), (1, leaf.transpose(0, 1) if leaf.dim() > 2 else leaf)):
             if view.shape == seen.inputs.shape and torch.equal(view, seen.inputs):
-                return Source(leaf, _root(weights), -1, (time,))
+                return Drawing(leaf, _root(weights), -1, (time,))
         return None
     if not seen.kernel and torch.equal(seen.inputs.flatten(), leaf.flatten()):
         within = leaf.shape[-1] == seen.inputs.shape[-1]
         flat = leaf.dim() > 1 and leaf[0].numel() == seen.inputs.shape[-1]
-        return Source(leaf, _root(weights), -1 if within else None) if within or flat else None
+        return Drawing(leaf, _root(weights), -1 if within else None) if within or flat else None
     return None
 
 
 def _root(weights: Sequence[Tensor]) -> Tensor:
-    """A root of the covariance of inputs that weights [outputs, features] betray, with a mean variance of 1."""
+    """A root of the covariance `sum_i W_i' W_i` of weights [outputs, features], scaled to a mean variance of 1."""
     total = sum((weight.T @ weight for weight in weights), torch.zeros(()))
     values, vectors = torch.linalg.eigh(total.double() / total.double().diagonal().mean().clamp_min(1e-30))
-    root: Tensor = (vectors * values.clamp_min(1e-4).sqrt()).float().cpu()  # noise is drawn there
+    root: Tensor = (vectors * values.clamp_min(LEAST).sqrt()).float().cpu()  # where noise is drawn
     return root
 
 

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from ..errors import ProofError, listing
 from ..layout import Action, Layout, permute, random_actions
-from ..modules.running import Arguments, run
+from ..modules import Arguments, run
 
 # For each precision (None: the network's own) a change of the weights well above rounding, and by how many times
 # what that change does to the outputs moving units may change them. Some networks round to float32 inside.

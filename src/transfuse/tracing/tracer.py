@@ -9,7 +9,7 @@ from torch import nn
 
 from ..errors import InputError
 from ..layout import Layout
-from ..modules.running import Arguments, canonical_names, check_model, check_runs, model_state, undisturbed
+from ..modules import Arguments, canonical_names, check_model, check_runs, model_state, undisturbed
 from .proof import verify
 from .reading import Unknown, read
 from .recording import Recorder, record

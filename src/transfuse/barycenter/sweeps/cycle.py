@@ -25,9 +25,10 @@ from numpy.polynomial import Chebyshev
 from numpy.typing import NDArray
 from torch import Tensor
 
+from ...types import Watch
 from ..carrying import Couplings
 from ..coupling import Coupling
-from ..history import Step, Watch, unwatched
+from ..history import Step, unwatched
 from ..objective import Problem
 from .equal_widths import check_equal_widths
 

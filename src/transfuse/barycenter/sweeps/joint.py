@@ -16,11 +16,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ...types import State, Watch
 from ..carrying import Couplings, Sliced, pieces, taken_slice, whole
 from ..coupling import Coupling, packed
-from ..history import Step, Watch, unwatched
+from ..history import Step, unwatched
 from ..matching import best_match
-from ..objective import Problem, State, Target
+from ..objective import Problem, Target
 
 
 def jointly(

@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from math import nan
 
+from ...types import State, Watch
 from ..carrying import Pair
 from ..coupling import Coupling
-from ..history import Step, Watch, unwatched
+from ..history import Step, unwatched
 from ..matching import EXACT, Matching, couple
-from ..objective import Problem, State
+from ..objective import Problem
 from ..starts import merged
 
 

@@ -24,8 +24,9 @@ import torch
 from torch import Tensor
 
 from ...transport import assignment
+from ...types import Watch
 from ..coupling import Coupling
-from ..history import Step, Watch, unwatched
+from ..history import Step, unwatched
 from ..objective import Problem
 from .equal_widths import check_equal_widths
 from .layered import next_space

@@ -27,8 +27,8 @@ class Weights:
     projection: Value | None = None
 
 
-State = tuple[Labels, ...]
-Cell = Callable[[Algebra, Labels, State, Weights], State]
+Hidden = tuple[Labels, ...]
+Cell = Callable[[Algebra, Labels, Hidden, Weights], Hidden]
 
 
 def _linear(t: Algebra, x: Labels, weight: Value, bias: Value | None) -> Labels:
@@ -53,7 +53,7 @@ def _plus(t: Algebra, a: Value, b: Value) -> Labels:
     return t.join(a, b, kind="add")
 
 
-def lstm_cell(t: Algebra, x: Labels, state: State, w: Weights) -> State:
+def lstm_cell(t: Algebra, x: Labels, state: Hidden, w: Weights) -> Hidden:
     """`c' = f c + i g`, `h' = o tanh(c')`, projected if asked."""
     h, c = state
     gates = _plus(t, _linear(t, x, w.input, w.input_bias), _linear(t, h, w.hidden, w.hidden_bias))
@@ -63,7 +63,7 @@ def lstm_cell(t: Algebra, x: Labels, state: State, w: Weights) -> State:
     return (h if w.projection is None else t.contract("ah,ph->ap", h, w.projection)), c
 
 
-def gru_cell(t: Algebra, x: Labels, state: State, w: Weights) -> State:
+def gru_cell(t: Algebra, x: Labels, state: Hidden, w: Weights) -> Hidden:
     """`n = tanh(x_n + r h_n)`, `h' = (1 - z) n + z h`."""
     (h,) = state
     xr, xz, xn = _split(t, _linear(t, x, w.input, w.input_bias), 3)
@@ -73,13 +73,13 @@ def gru_cell(t: Algebra, x: Labels, state: State, w: Weights) -> State:
     return (_plus(t, _times(t, t.pointwise(z), n), _times(t, z, h)),)
 
 
-def tanh_cell(t: Algebra, x: Labels, state: State, w: Weights) -> State:
+def tanh_cell(t: Algebra, x: Labels, state: Hidden, w: Weights) -> Hidden:
     """`h' = tanh(x W' + h U' + b)`."""
     (h,) = state
     return (_tanh(t, _plus(t, _linear(t, x, w.input, w.input_bias), _linear(t, h, w.hidden, w.hidden_bias))),)
 
 
-def relu_cell(t: Algebra, x: Labels, state: State, w: Weights) -> State:
+def relu_cell(t: Algebra, x: Labels, state: Hidden, w: Weights) -> Hidden:
     """`h' = relu(x W' + h U' + b)`."""
     (h,) = state
     total = _plus(t, _linear(t, x, w.input, w.input_bias), _linear(t, h, w.hidden, w.hidden_bias))
@@ -89,7 +89,7 @@ def relu_cell(t: Algebra, x: Labels, state: State, w: Weights) -> State:
 CELLS: dict[str, Cell] = {"lstm": lstm_cell, "gru": gru_cell, "rnn_tanh": tanh_cell, "rnn_relu": relu_cell}
 
 
-def _same(t: Algebra, before: State, after: State) -> None:
+def _same(t: Algebra, before: Hidden, after: Hidden) -> None:
     """The state after a step is the state before the next."""
     for old, new in zip(before, after, strict=True):
         t.join(old, new, kind="add")
@@ -106,7 +106,7 @@ def _state_widths(t: Algebra, name: str, w: Weights) -> list[int]:
     return [hidden, outputs // 4] if name == "lstm" else [hidden]
 
 
-def _run(t: Algebra, name: str, x: Labels, initial: Sequence[Labels], w: Weights) -> State:
+def _run(t: Algebra, name: str, x: Labels, initial: Sequence[Labels], w: Weights) -> Hidden:
     """One layer in one direction: its states [1, width], with the initial ones tied to them."""
     before = tuple(_fresh(t, width) for width in _state_widths(t, name, w))
     after = CELLS[name](t, x, before, w)

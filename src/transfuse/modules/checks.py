@@ -1,0 +1,86 @@
+"""Modules that cannot be traced or run as they are, refused with every problem at once and what to do about it."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.utils import _pytree as pytree
+
+from ..errors import InputError, listing
+from ..types import State
+from .running import Arguments, called, run, tensors_in
+
+
+def check_model(model: nn.Module) -> None:
+    """Refuse what cannot be traced, with every problem at once.
+
+    Raises:
+        InputError: naming each tensor that is lazy, quantised, sparse or without data, and what to do.
+    """
+    if not isinstance(model, nn.Module):
+        raise InputError(f"model is {type(model).__name__}; expected a torch.nn.Module")
+    if isinstance(model, torch.jit.ScriptModule):
+        raise InputError("model is TorchScript, whose operations cannot be recorded; pass the original module")
+    problems = []
+    for name, tensor in [*model.named_parameters(), *model.named_buffers()]:
+        if nn.parameter.is_lazy(tensor):
+            problems.append(f"{name} is not initialised: run the model once on real inputs (lazy modules need it)")
+        elif tensor.is_quantized:
+            problems.append(f"{name} is quantised: dequantise the model first")
+        elif tensor.layout is not torch.strided:
+            problems.append(f"{name} is sparse ({tensor.layout}): make it dense with .to_dense() first")
+        elif tensor.is_meta:
+            problems.append(f"{name} is on the meta device and has no values: load the weights first")
+    for name, module in model.named_modules():
+        if "quantized" in type(module).__module__:
+            problems.append(f"module {name} ({type(module).__name__}) is quantised: trace the float model instead")
+    if problems:
+        raise InputError(listing("this model cannot be traced as it is:", problems))
+
+
+def check_runs(model: nn.Module, state: State, inputs: Arguments) -> list[Tensor]:
+    """Run the model on the example inputs, twice; its output tensors.
+
+    Raises:
+        InputError: if it raises, returns no tensor, or returns something else the second time.
+    """
+    tensors = [leaf for leaf in pytree.tree_leaves((inputs.args, dict(inputs.kwargs))) if isinstance(leaf, Tensor)]
+    if any(tensor.is_meta or (tensor.numel() and not bool(tensor.isfinite().any())) for tensor in tensors):
+        raise InputError(
+            f"{type(model).__name__}.forward cannot run on an example input that has no finite number (or is on the "
+            "meta device); pass example inputs with values: a tensor, a tuple, or a dict of keyword arguments"
+        )
+    try:
+        first = run(model, state, inputs)
+        torch.rand(7)  # the second run starts from another random state
+        second = tensors_in(called(model, state, inputs))
+    except Exception as error:
+        shapes = [list(tensor.shape) for tensor in tensors]
+        raise InputError(
+            f"{type(model).__name__}.forward raised {type(error).__name__} on the example inputs (tensors of shapes "
+            f"{shapes}): {first_line(error)}. Pass example inputs that the model accepts: a tensor, a tuple of "
+            "positional arguments, or a dict of keyword arguments"
+        ) from error
+    name = type(model).__name__
+    if not first:
+        raise InputError(f"{name}.forward returned no tensor; return tensors, or containers of them")
+    if not any(bool(tensor.isfinite().any()) for tensor in first):
+        raise InputError(
+            f"{name}.forward returned no finite number on the example inputs, which proves nothing; check the "
+            "weights and the inputs for NaN and infinity, and that the batch is not empty"
+        )
+    if len(first) != len(second) or any(
+        a.shape != b.shape or not torch.equal(a.nan_to_num(), b.nan_to_num())
+        for a, b in zip(first, second, strict=False)
+    ):
+        raise InputError(
+            f"{name}.forward gives different results when it is run twice in evaluation mode; "
+            "remove the randomness (dropout that ignores eval mode, sampling, added noise) before tracing"
+        )
+    return first
+
+
+def first_line(error: BaseException) -> str:
+    """The type of an error and the first line of its text."""
+    text = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {text[0].strip()}" if text else type(error).__name__

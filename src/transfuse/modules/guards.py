@@ -1,0 +1,121 @@
+"""Guards: modules and random states are afterwards as they were before, whatever is done in between.
+
+There is one guard of evaluation mode, one of random states, and one that does both and keeps everything else too.
+"""
+
+from __future__ import annotations
+
+import copy
+import random
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+
+@contextmanager
+def undisturbed(*models: nn.Module) -> Iterator[None]:
+    """Evaluation mode, no gradients and no warnings; modules, buffers and random states are put back afterwards."""
+    modules = [_ModuleBefore.of(module) for model in models for module in model.modules()]
+    buffers = [(buffer, buffer.detach().clone()) for model in models for buffer in model.buffers()]
+    fast_path = torch.backends.mha.get_fastpath_enabled()
+    try:
+        with private_randomness(), evaluating(*models), torch.no_grad(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            torch.backends.mha.set_fastpath_enabled(False)
+            yield
+    finally:
+        torch.backends.mha.set_fastpath_enabled(fast_path)
+        for before in modules:
+            before.put_back()
+        for buffer, value in buffers:
+            if not torch.equal(buffer.detach(), value):
+                buffer.data.copy_(value)
+
+
+@contextmanager
+def evaluating(*models: nn.Module) -> Iterator[None]:
+    """Evaluation mode; the mode of each part of the models is put back afterwards."""
+    modes = [(module, module.training) for model in models for module in model.modules()]
+    try:
+        for model in models:
+            model.eval()
+        yield
+    finally:
+        for module, mode in modes:
+            module.training = mode
+
+
+@contextmanager
+def private_randomness(seed: int | None = None) -> Iterator[None]:
+    """Random numbers of one's own; with a seed, the same ones each time. The caller's random states are put back."""
+    before = RandomStates.now()
+    try:
+        if seed is not None:
+            RandomStates.seed(seed)
+        yield
+    finally:
+        before.put_back()
+
+
+@dataclass(frozen=True, eq=False)
+class RandomStates:
+    """The random states of Python, NumPy and PyTorch, on the CPU and on the GPUs that are in use."""
+
+    python: Any
+    numpy: Any
+    torch: Tensor
+    gpus: tuple[Tensor, ...]
+
+    @staticmethod
+    def now() -> RandomStates:
+        """The states as they are at this moment."""
+        gpus = tuple(torch.cuda.get_rng_state_all()) if torch.cuda.is_initialized() else ()
+        return RandomStates(random.getstate(), np.random.get_state(), torch.get_rng_state(), gpus)
+
+    @staticmethod
+    def seed(number: int) -> None:
+        """Set all of them to what follows from a seed."""
+        random.seed(number)
+        np.random.seed(number)
+        torch.default_generator.manual_seed(number)
+        if torch.cuda.is_initialized():
+            torch.cuda.manual_seed_all(number)
+
+    def put_back(self) -> None:
+        """Set all of them to what they were."""
+        random.setstate(self.python)
+        np.random.set_state(self.numpy)
+        torch.set_rng_state(self.torch)
+        if self.gpus:
+            torch.cuda.set_rng_state_all(self.gpus)
+
+
+@dataclass(frozen=True, eq=False)
+class _ModuleBefore:
+    """The attributes of a module, and the contents of those that are containers, as they were."""
+
+    module: nn.Module
+    attributes: dict[str, Any]
+    contents: dict[str, Any]
+
+    @staticmethod
+    def of(module: nn.Module) -> _ModuleBefore:
+        attributes = dict(vars(module))
+        contents = {
+            name: copy.copy(value) for name, value in attributes.items() if isinstance(value, dict | list | set)
+        }
+        return _ModuleBefore(module, attributes, contents)
+
+    def put_back(self) -> None:
+        vars(self.module).clear()
+        vars(self.module).update(self.attributes)
+        for name, content in self.contents.items():
+            container = self.attributes[name]
+            container.clear()
+            container.extend(content) if isinstance(container, list) else container.update(content)
