@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 
-HALF_COLUMN = 3.3  # inches
+HALF_COLUMN = 3.3  # inches: the width of one of two columns of a paper
 # Okabe and Ito's colours, told apart by the colour-blind; with markers, so that print in grey will do.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
@@ -54,18 +54,20 @@ STYLE: dict[str, Any] = {
     "figure.constrained_layout.use": True,
     "savefig.dpi": 200,
 }
-FINEST = 96  # cells along a side of a coupling's picture: single units of wide layers would vanish
+FINEST = 96  # cells along a side of a coupling's picture: smaller ones could not be seen at its size
 
 
 def styled(draw: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
-    """A function that draws in our style, whatever the user's is."""
+    """A decorator of functions that draw: they do so in our style, whatever the user's is."""
 
     @wraps(draw)
     def inner(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
         try:
             from matplotlib import style
         except ImportError as error:
-            raise InputError("pictures need matplotlib: pip install 'transfuse[plots]'") from error
+            raise InputError(
+                "figures need matplotlib, which is not installed: pip install 'transfuse[plots]'"
+            ) from error
         with style.context(["default", STYLE]):
             return draw(*args, **kwargs)
 
@@ -76,16 +78,19 @@ def styled(draw: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
 def barriers(
     curves: Mapping[str, Barrier], *, metric: str | None = None, label: str | None = None, axes: Axes | None = None
 ) -> Figure:
-    """Values along segments, one curve for each method (or pair), with the height of each barrier in the legend.
+    """Draw values along segments, one curve for each barrier, with its height in the legend.
 
     Args:
         curves: Barriers by name.
         metric: What to show; the first metric by default.
-        label: Of the vertical axis; the metric by default.
-        axes: Draw here, instead of a new figure.
+        label: What is written at the vertical axis; the metric by default.
+        axes: Where to draw; in a new figure by default.
+
+    Raises:
+        InputError: there is nothing to draw, or matplotlib is not installed.
     """
     if not curves:
-        raise InputError("no barriers to draw; give one or more, by name")
+        raise InputError("there are no barriers to draw; give one or more, by name")
     axes = axes or _figure(HALF_COLUMN, 2.3).subplots()
     for number, (name, barrier) in enumerate(curves.items()):
         axes.plot(
@@ -109,14 +114,17 @@ def barriers(
 def plane(
     plane: Plane, *, metric: str | None = None, title: str | None = None, levels: int = 11, axes: Axes | None = None
 ) -> Figure:
-    """A plane through networks: filled contours, spaced by the logarithm of the height above the lowest, and marks.
+    """Draw a plane through networks: filled contours, whose heights above the lowest value grow by a factor, and marks.
 
     Args:
-        plane: The record.
+        plane: What `transfuse.plane` gave.
         metric: What to show; the first metric by default.
-        title: Above the picture; the metric by default.
-        levels: How many contours.
-        axes: Draw here, instead of a new figure.
+        title: What is written above the picture; the metric by default.
+        levels: How many levels the contours have.
+        axes: Where to draw; in a new figure by default.
+
+    Raises:
+        InputError: no value is finite, or matplotlib is not installed.
     """
     from matplotlib.colors import BoundaryNorm
 
@@ -142,17 +150,20 @@ def plane(
 
 @styled
 def couplings(matrices: Mapping[str, ArrayLike], *, columns: int = 3) -> Figure:
-    """The couplings of one model as heat maps [target units, model units], with how many entries a row has.
+    """Draw the couplings of one model as heat maps [target units, model units], with how many entries a row has.
 
     Positive entries are blue, negated units orange. Wide matrices are shown in fewer cells, each the largest entry of
     its part.
 
     Args:
-        matrices: By space; `fusion.couplings[model]`.
-        columns: Pictures beside each other.
+        matrices: Couplings by space: `fusion.couplings[model]`.
+        columns: How many pictures stand beside each other.
+
+    Raises:
+        InputError: there is nothing to draw, or matplotlib is not installed.
     """
     if not matrices:
-        raise InputError("no couplings to draw: this layout has no spaces")
+        raise InputError("there are no couplings to draw: this layout has no spaces, so no unit was matched")
     columns = min(columns, len(matrices))
     rows = -(-len(matrices) // columns)
     figure = _figure(HALF_COLUMN * columns / 2, 1.9 * rows)
@@ -175,12 +186,12 @@ def couplings(matrices: Mapping[str, ArrayLike], *, columns: int = 3) -> Figure:
 
 @styled
 def similarity(reference: ModuleOrState, others: Mapping[str, ModuleOrState], *, axes: Axes | None = None) -> Figure:
-    """How near each tensor of other networks is to that of a reference: the cosine of their angle.
+    """Draw how near each tensor of other networks is to that of a reference: the cosine of their angle.
 
     Args:
         reference: A module or state.
-        others: Others of the same widths, by name: `{"as trained": b, "aligned": twin}`.
-        axes: Draw here, instead of a new figure.
+        others: Networks of the same widths, by name: `{"as trained": b, "aligned": twin}`.
+        axes: Where to draw; in a new figure by default.
     """
     found = {name: cosines(state_of(reference), state_of(other)) for name, other in others.items()}
     names = list(next(iter(found.values())))
@@ -202,7 +213,12 @@ def similarity(reference: ModuleOrState, others: Mapping[str, ModuleOrState], *,
 
 @styled
 def history(steps: Sequence[Step], *, axes: Axes | None = None) -> Figure:
-    """The objective after each sweep; `fusion.history`."""
+    """Draw the objective after each sweep of a fusion.
+
+    Args:
+        steps: What `fusion.history` holds.
+        axes: Where to draw; in a new figure by default.
+    """
     from matplotlib.ticker import MaxNLocator
 
     axes = axes or _figure(HALF_COLUMN, 2.0).subplots()
@@ -221,18 +237,19 @@ def _figure(width: float, height: float) -> Figure:
 
 
 def _of(axes: Axes) -> Figure:
+    """The figure in which axes stand, also if they are in a part of it."""
     figure = axes.get_figure(root=True)
     assert figure is not None
     return figure
 
 
 def _height(plane: Plane) -> float:
-    """As high as equal scales on both axes need, beside the bar of colours."""
+    """The height in inches at which both axes of a plane have one scale, beside the bar of colours."""
     return float(np.clip(0.75 * HALF_COLUMN * np.ptp(plane.y) / np.ptp(plane.x) + 0.45, 1.6, 4.5))
 
 
 def _marks(axes: Axes, plane: Plane) -> None:
-    """Networks as points, their names beside them, on whichever side there is room."""
+    """Draw networks as points, their names beside them, on the side where there is more room."""
     from matplotlib.patheffects import withStroke
 
     halo = [withStroke(linewidth=2, foreground="white")]

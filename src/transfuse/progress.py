@@ -51,24 +51,25 @@ def _in_notebook() -> bool:
 
 
 class _Bar:
-    """A bar that is made when there is something to show, and starts again with each stage."""
+    """A tqdm bar that is made when there is something to show, and starts again with each stage."""
 
     def __init__(self, label: str) -> None:
         self.label = label
         self.bar: Any = None
-        self.stage = ""
+        self.text = ""
         self.drawn = -PAUSE
 
     def show(self, stage: str, done: int, total: int) -> None:
         """Draw how far a stage is, unless something was drawn a moment ago."""
         if time.monotonic() - self.drawn < PAUSE:
             return
+        text = f"{self.label}, {stage}"
         if self.bar is None:
-            self.bar = _new_bar(total)
-        elif (stage, total) != (self.stage, self.bar.total):
+            self.bar = _new_bar(text, total)
+        elif (text, total) != (self.text, self.bar.total):
+            self.bar.set_description_str(text, refresh=False)
             self.bar.reset(total)  # the time that is left is reckoned from here
-        self.stage = stage
-        self.bar.set_description_str(f"{self.label}, {stage}", refresh=False)
+        self.text = text
         self.bar.n = done
         self.bar.refresh()
         self.drawn = time.monotonic()
@@ -79,7 +80,7 @@ class _Bar:
             self.bar.close()
 
 
-def _new_bar(total: int) -> Any:
+def _new_bar(text: str, total: int) -> Any:
     from tqdm.auto import tqdm
 
     class Unmonitored(tqdm):  # type: ignore[misc]  # without types
@@ -87,7 +88,7 @@ def _new_bar(total: int) -> Any:
         # (`landscape` does so) may hang.
         monitor_interval = 0
 
-    return Unmonitored(total=total, bar_format=LOOK, leave=False, dynamic_ncols=True)
+    return Unmonitored(desc=text, total=total, bar_format=LOOK, leave=False, dynamic_ncols=True)
 
 
 def _logger(label: str) -> Watch:

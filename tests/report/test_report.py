@@ -3,18 +3,20 @@
 import copy
 import functools
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from itertools import pairwise
 
 import numpy as np
 import pytest
 import torch
+from jinja2 import UndefinedError
 from torch import nn
 
 import transfuse
 from browser import MISSING, console_errors, open_page, point_at, window
 from transfuse import InputError
-from transfuse.report import Request, gather, page
+from transfuse.report import Request, gather, page, render
 
 browser = pytest.mark.skipif(MISSING is not None, reason=str(MISSING))
 X = torch.randn(60, 4, generator=torch.Generator().manual_seed(0))
@@ -168,6 +170,31 @@ def test_the_page_is_whole_needs_no_network_and_names_what_was_fused():
     assert "A &lt;small&gt; one &amp; only" in text
     for part in ("0.out", "is returned by the model", "seed=0", "torch 2", "converged", "midpoint", "model 2 aligned"):
         assert part in text
+
+
+def test_every_text_is_escaped():
+    report = small_report()
+    hostile = "<script>alert('&')</script>"
+    told = replace(
+        report,
+        title=hostile,
+        subject=replace(report.subject, facts={hostile: hostile}),
+        results=replace(
+            report.results,
+            rows=[replace(row, name=hostile) for row in report.results.rows],
+            barriers={hostile: report.results.barriers["aligned"]},
+            notes=(hostile,),
+        ),
+        making=replace(report.making, recipe=hostile, versions={hostile: hostile}, seconds={hostile: 1.0}),
+    )
+    text = page(told)
+    assert text.count("<script") == 1
+    assert text.count("&lt;script&gt;") > 10
+
+
+def test_a_template_that_lacks_a_value_is_an_error():
+    with pytest.raises(UndefinedError, match="'report' is undefined"):
+        render("report.html", title="a title alone")
 
 
 def test_a_report_is_one_file(tmp_path):

@@ -1,4 +1,7 @@
-"""`run`: train, fuse, compare, and write a page."""
+"""The run of the demo: train networks, fuse and compare them, and write pages.
+
+In: a folder. Out: figures for machines and a text for people. What was trained or compared before is not done again.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,7 @@ from .pages import write_pages
 from .training import base_network
 
 METHODS = ("vanilla", "ot", "wb", "gwb", "auto")
-UNLABELED = 200
+UNLABELED = 200  # images without labels for the row with data: a sixth of the training images
 ROWS = {
     "base": "base networks (mean of two)",
     "vanilla": "vanilla: the plain average",
@@ -40,7 +43,7 @@ ROWS = {
 
 @dataclass(frozen=True, eq=False)
 class Compared:
-    """A pair of networks and what became of it: accuracies in percent, and the fusion by `auto`."""
+    """What became of a pair of networks: accuracies in percent by row of the table, and the fusion by `auto`."""
 
     kind: str
     accuracies: dict[str, float]
@@ -48,7 +51,7 @@ class Compared:
 
 
 def run(folder: Path, *, fresh: bool = False, quiet: bool = False) -> tuple[dict[str, Any], str]:
-    """Do it all; figures for machines, and the text for people."""
+    """Train, fuse, compare and write pages; figures for machines, and the text for people."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)  # networks this small are slower on more, and the figures would depend on their number
     try:
@@ -106,7 +109,7 @@ def _remembered(kept: Path, key: str) -> dict[str, Any] | None:
 
 
 def compare(kind: str, pair: Sequence[nn.Module]) -> Compared:
-    """Fuse a pair by every method, and measure."""
+    """Fuse a pair by every method, and measure the results on test images."""
     images, _ = digits("test")
     layout = trace(pair[0], images[:2])
     accuracies = {"base": sum(map(accuracy, pair)) / len(pair)}
@@ -120,7 +123,7 @@ def compare(kind: str, pair: Sequence[nn.Module]) -> Compared:
 
 
 def accuracy(model: nn.Module) -> float:
-    """Right answers on the test images, in percent."""
+    """The share of test images whose class a network tells, in percent."""
     images, labels = digits("test")
     with torch.no_grad():
         return 100 * float((model.eval()(images).argmax(1) == labels).float().mean())
@@ -143,7 +146,7 @@ def table_text(table: Table) -> str:
 
 
 def epilogue(folder: Path, pages: Sequence[str], seconds: float) -> str:
-    """What to do next."""
+    """The text after the table: what was done, and commands to go on with."""
     return f"""{seconds:.0f} s. Only the row with unlabeled images used any data to fuse, and nothing was trained again.
 Open {pages[0]} in a browser: barriers and error surfaces.
 

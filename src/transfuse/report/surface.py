@@ -25,13 +25,13 @@ from .svg import WIDTH, Point, colour, drawing
 Place = Callable[[float, float], Point]
 Box = tuple[float, float, float, float]
 
-SHARP = 2  # pixels of the image for each unit of the drawing
-FINER = 3  # contours bend this often within a cell
-LETTER, LINE = 6.9, 14.0  # about the size of a letter of a mark's name
+SHARP = 2  # pixels of the image for each unit of the drawing: a screen may have two, or the page be enlarged
+FINER = 3  # parts into which a side of a cell is cut, so that contours bend inside it and not only at its sides
+LETTER, LINE = 6.9, 14.0  # width and height of a letter of a mark's name, in units of the drawing, about
 
 
 def plane_map(plane: Plane, metric: str) -> Markup:
-    """Filled contours of a metric with the marks of a plane."""
+    """A map of a plane: filled contours of a metric, the marks, and a bar that tells the colours."""
     levels = contour_levels(plane.of(metric), 11)
     scale = WIDTH / float(np.ptp(plane.x))
     high = float(np.ptp(plane.y)) * scale
@@ -47,7 +47,7 @@ def plane_map(plane: Plane, metric: str) -> Markup:
 
 
 def _colours(plane: Plane, metric: str, levels: Sequence[float], high: float) -> str:
-    """The colour of the band between two levels at each pixel; none where a value is not finite."""
+    """An image with the colour of the band in which each pixel lies; transparent where a value is not finite."""
     pixels = int(SHARP * WIDTH), max(1, round(SHARP * high))
     x, y = (
         np.interp((np.arange(count) + 0.5) / count, (axis - axis[0]) / np.ptp(axis), np.arange(len(axis)))
@@ -79,7 +79,7 @@ def between(values: Array, x: Array, y: Array) -> Array:
 
 
 def _weighted(first: Array, second: Array, share: Array) -> Array:
-    """From one to the other; what has no share does not count, infinite or not."""
+    """A mean of two arrays; where one has no share it does not count, even if it is infinite."""
     with np.errstate(invalid="ignore"):
         mixed: Array = np.where(share == 0, first, np.where(share == 1, second, first + share * (second - first)))
     return mixed
@@ -105,6 +105,7 @@ def png(indices: NDArray[np.uint8], palette: Sequence[str]) -> bytes:
 
 
 def _contours(plane: Plane, metric: str, levels: Sequence[float], place: Place) -> str:
+    """Thin lines between the bands."""
     columns, rows = np.arange(len(plane.x)), np.arange(len(plane.y))
     finer = [np.linspace(0, size - 1, FINER * (size - 1) + 1) for size in (len(plane.x), len(plane.y))]
     values = between(plane.of(metric), *finer)
@@ -142,7 +143,7 @@ def segments(values: Array, level: float) -> list[tuple[Point, Point]]:
 
 
 def _cells(plane: Plane, place: Place) -> str:
-    """One rectangle around each evaluated network, with its values."""
+    """An invisible rectangle around each evaluated network, with its values as title."""
     x, y = _edges(plane.x), _edges(plane.y)
     found = []
     for row in range(len(plane.y)):
@@ -213,6 +214,7 @@ def _outside(box: Box, high: float) -> float:
 
 
 def _bar(levels: Sequence[float], top: float) -> str:
+    """A bar of the colours with the values at the edges of bands."""
     step = WIDTH / (len(levels) - 1)
     boxes = []
     for index in range(len(levels) - 1):

@@ -26,7 +26,7 @@ VIRIDIS = ("440154", "482878", "3e4989", "31688e", "26828e", "1f9e89", "35b779",
 
 
 def curves(series: Series, *, ticks: Mapping[float, str], label: str, zero: bool = True) -> Markup:
-    """Lines with a legend below; x has the given ticks, y starts at 0 (or below) unless told otherwise."""
+    """A chart of lines with a legend below; x has the given ticks, y starts at 0 or below, unless `zero` is False."""
     xs = [x for each in series.values() for x in each[0]]
     ys = [y for each in series.values() for y in each[1] if math.isfinite(y)] or [0.0]
     marks = nice_ticks(min([0.0, *ys] if zero else ys), max(ys))
@@ -109,6 +109,7 @@ def colour(share: float) -> str:
 
 
 def _rule(start: Point, end: Point, text: str) -> str:
+    """A horizontal line of the chart with its value on the left."""
     return (
         f'<path class="rule" d="M{start[0]:.1f} {start[1]:.1f}L{end[0]:.1f} {end[1]:.1f}"/>'
         f'<text x="{start[0] - 5:.1f}" y="{start[1] + 3.5:.1f}" text-anchor="end">{text}</text>'
@@ -116,6 +117,7 @@ def _rule(start: Point, end: Point, text: str) -> str:
 
 
 def _line(index: int, name: str, points: Sequence[tuple[Point, float, float]], label: str) -> str:
+    """One series as a line with a dot at each point; a dot tells its values."""
     path = "L".join(f"{x:.1f} {y:.1f}" for (x, y), _, _ in points)
     dots = "".join(
         f'<circle cx="{x:.1f}" cy="{y:.1f}" r="2.6">'
@@ -126,6 +128,7 @@ def _line(index: int, name: str, points: Sequence[tuple[Point, float, float]], l
 
 
 def _legend(index: int, name: str, x: float, y: float) -> str:
+    """The name of a series beside a piece of its line."""
     return (
         f'<g class="series s{index % 6}"><path d="M{x:.1f} {y - 4:.1f}h22"/>'
         f'<circle cx="{x + 11:.1f}" cy="{y - 4:.1f}" r="2.6"/></g>'
