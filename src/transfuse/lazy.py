@@ -63,3 +63,13 @@ def with_names(state: State, sources: Mapping[str, str]) -> LazyState:
     known = entries_of(state)
     entries = [Entry(new, known[old].dtype, known[old].shape) for new, old in sources.items()]
     return LazyState(entries, lambda entry: state[sources[entry.name]])
+
+
+def as_lazy(state: Mapping[str, Tensor]) -> LazyState:
+    """A state as a lazy one, whose tensors are taken from it when they are asked for."""
+    return state if isinstance(state, LazyState) else transformed(state, lambda name, tensor: tensor)
+
+
+def transformed(state: Mapping[str, Tensor], change: Callable[[str, Tensor], Tensor]) -> LazyState:
+    """A state whose tensors are changed when they are asked for; `change(name, tensor)` keeps type and shape."""
+    return LazyState(list(entries_of(state).values()), lambda entry: change(entry.name, state[entry.name]))

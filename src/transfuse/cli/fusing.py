@@ -21,10 +21,10 @@ from ..checkpoints import (
     write_checkpoint,
 )
 from ..errors import InputError
-from ..fusing import networks as api
-from ..fusing.networks import FusedStates, proportions, target_widths
-from ..fusing.streaming import Streamed, fuse_streamed, in_scale_of_lazily
-from ..lazy import Entry, LazyState, entries_of
+from ..fusing import FusedStates, fuse_states, proportions, target_widths
+from ..fusing import fuse as fuse_modules
+from ..layout import in_scale_of
+from ..lazy import Entry, LazyState, as_lazy, entries_of
 from ..methods import METHODS
 from ..types import State
 from .architectures import blueprint
@@ -78,14 +78,15 @@ def align(options: Namespace) -> Outcome:
     fused = _fused_states(options, job, chosen)
     twin = fused.aligned[1]
     if METHODS[options.method].balance:
-        twin = in_scale_of_lazily(job.states[0], twin, job.layout)
+        twin = in_scale_of(as_lazy(job.states[0]), twin, job.layout)
     return _written(options, job, replace(fused, state=twin, weights=(0.0, 1.0)))
 
 
-def _fused_states(options: Namespace, job: Job, chosen: Mapping[str, Any], **how: Any) -> Streamed:
+def _fused_states(options: Namespace, job: Job, chosen: Mapping[str, Any], **how: Any) -> FusedStates:
     """Fuse tensors alone: they are read when needed, and made when they are written."""
-    return fuse_streamed(
-        job.states, job.layout, method=options.method, seed=options.seed, low_memory=options.low_memory,
+    states = [as_lazy(state) for state in job.states]
+    return fuse_states(
+        states, job.layout, method=options.method, seed=options.seed, low_memory=options.low_memory,
         progress=not options.quiet, **how, **chosen,
     )  # fmt: skip
 
@@ -93,7 +94,7 @@ def _fused_states(options: Namespace, job: Job, chosen: Mapping[str, Any], **how
 def _fused_as_modules(options: Namespace, job: Job, target: Any, chosen: Mapping[str, Any]) -> FusedStates:
     """Fuse modules, which activations, corrections and reports need; gives the state of the corrected network."""
     data, labels = inputs_and_labels(options) if options.data else (None, None)
-    fusion = api.fuse(
+    fusion = fuse_modules(
         job.modules(), job.inputs, layout=job.layout, method=options.method, weights=options.weights,
         target=target or None, data=data, terms=options.terms, correct=options.correct,
         synthetic=not options.no_synthetic, seed=options.seed, progress=not options.quiet, **chosen,
@@ -170,7 +171,7 @@ def _plan(options: Namespace, job: Job, *, correct: bool) -> Outcome:
     return Outcome(data, text, asked=True)
 
 
-def _written(options: Namespace, job: Job, fused: FusedStates | Streamed) -> Outcome:
+def _written(options: Namespace, job: Job, fused: FusedStates) -> Outcome:
     """Write the fused state with its provenance, and tell what was done."""
     first = job.checkpoints[0 if options.verb == "fuse" else 1]
     objective = fused.history[-1].objective

@@ -10,7 +10,7 @@ from .. import landscape
 from ..checkpoints import check_new
 from ..errors import InputError
 from ..files import whole_file
-from ..fusing import networks as api
+from ..fusing import fuse
 from .architectures import example_inputs
 from .data import inputs_and_labels
 from .evaluating import check_measures, evaluation
@@ -29,7 +29,7 @@ def barrier(options: Namespace) -> Outcome:
     if options.align:
         inputs = example_inputs(options, plan)
         how: dict[str, Any] = {"method": options.method, "seed": options.seed, "correct": "none", **chosen}
-        one, other = api.fuse([one, other], inputs, **how).aligned  # in a common order and scale
+        one, other = fuse([one, other], inputs, **how).aligned  # in a common order and scale
     found = landscape.barrier(
         one, other, evaluate, points=options.points, data=_norm_data(options), cache=_path(options.cache),
         progress=not options.quiet,
@@ -80,7 +80,7 @@ def report(options: Namespace) -> Outcome:
     job = prepared(options, options.models)
     modules = job.modules()
     evaluate = evaluation(options, modules[0])
-    fusion: Any = api.fuse(
+    fusion: Any = fuse(
         modules, job.inputs, layout=job.layout, method=options.method, weights=options.weights,
         seed=options.seed, progress=not options.quiet, **chosen,
     )  # fmt: skip
