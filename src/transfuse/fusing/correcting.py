@@ -17,9 +17,9 @@ from ..barycenter import Coupling, Pair, carried
 from ..corrections import AUTO, CORRECTIONS, NONE, Corrected, Uncorrected, best_of, candidates, norms_of
 from ..errors import FusionError, InputError
 from ..layout import Layout, balanced
-from ..modules import first_line, numbers_in, undisturbed, with_state
+from ..modules import first_line, is_half, numbers_in, undisturbed, with_state
 from ..progress import Progress, watching
-from ..synthetic.budget import SyntheticInputs, is_half
+from ..synthetic.budget import SyntheticInputs
 from .preparing import working_type
 
 MERGED = (

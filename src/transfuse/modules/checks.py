@@ -80,6 +80,11 @@ def check_runs(model: nn.Module, state: State, inputs: Arguments) -> list[Tensor
     return first
 
 
+def is_half(model: nn.Module) -> bool:
+    """Whether a network has parameters of half precision: too coarse for sums of products, as corrections need them."""
+    return any(tensor.dtype in (torch.float16, torch.bfloat16) for tensor in model.parameters())
+
+
 def first_line(error: BaseException) -> str:
     """The type of an error and the first line of its text."""
     text = str(error).strip().splitlines()

@@ -1,6 +1,6 @@
 """Synthetic inputs, in place of data or beside it: drawn like an example, then inverted until networks see classes."""
 
-from .budget import Budget, SyntheticInputs, is_half, synthetic_inputs
+from .budget import Budget, SyntheticInputs, synthetic_inputs
 from .inversion import INVERSION_STEPS, Inverted, inverted_inputs
 from .noise import drawn_inputs
 
@@ -11,6 +11,5 @@ __all__ = [
     "SyntheticInputs",
     "drawn_inputs",
     "inverted_inputs",
-    "is_half",
     "synthetic_inputs",
 ]

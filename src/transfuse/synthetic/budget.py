@@ -16,7 +16,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from ..activations import Batches, observe
 from ..errors import FusionError
-from ..modules import Arguments, first_line, numbers_in, tensors_in, undisturbed
+from ..modules import Arguments, first_line, is_half, numbers_in, tensors_in, undisturbed
 from ..progress import Progress, watching
 from .inversion import INVERSION_STEPS, Inverted, inverted_inputs
 from .noise import drawn_inputs
@@ -169,11 +169,6 @@ def _told(error: Exception) -> str:
     """Why a fusion goes without synthetic inputs. It goes on: it does not need them."""
     cause = str(error) if isinstance(error, FusionError) else first_line(error)
     return f"no correction by synthetic inputs: {cause}"
-
-
-def is_half(model: nn.Module) -> bool:
-    """Whether a network has numbers of half precision, in which no correction is made."""
-    return any(tensor.dtype in (torch.float16, torch.bfloat16) for tensor in model.parameters())
 
 
 def _convolves(model: nn.Module, example: Arguments) -> bool:
