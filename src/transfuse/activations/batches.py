@@ -72,7 +72,7 @@ class Batches:
 
     @staticmethod
     def of(data: Any, *, forward: Forward | None = None, size: int = 100) -> Batches:
-        """From tensors (cut along the first dimension), an iterable of batches or a `DataLoader`.
+        """The batches in tensors (cut along the first dimension), an iterable of batches or a `DataLoader`.
 
         An iterator that can be gone through only once is read and kept.
 

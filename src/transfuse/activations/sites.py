@@ -199,12 +199,14 @@ class _Observer(TorchFunctionMode):
                 self._show(replace(self.open.pop(key), then=then))
 
     def _show(self, seen: Seen) -> None:
+        """Record a site with a copy of its output, if it is wanted; stop the run if it was the last."""
         if self.only in (None, seen.name):
             self.seen.append(replace(seen, output=seen.output.clone()))
             if len(self.seen) == self.calls:
                 raise _Enough
 
     def _layer(self, given: dict[str, Any], result: Tensor) -> None:
+        """Open a site for a linear or convolution layer whose weight is a parameter of the network."""
         inputs, weight, bias = (given.pop(key, None) for key in LAYERS["linear"])
         name = self.names.get(id(weight))
         if name is not None and isinstance(weight, nn.Parameter):
@@ -214,6 +216,7 @@ class _Observer(TorchFunctionMode):
             self.open[id(result)] = Seen(name, kept, result, self.names.get(id(bias)), kernel, how)
 
     def _norm(self, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Run a batch norm and make it part of the open site that it reads, if it can be."""
         given = {**dict(zip(NORM, args, strict=False)), **kwargs}
         names = [self.names.get(id(given.get(key))) for key in NORM[1:5]]
         site = self.open.get(id(given["input"]))
@@ -228,6 +231,7 @@ class _Observer(TorchFunctionMode):
         return result
 
     def _sum(self, func: Callable[..., Any], args: tuple[Any, ...], key: int) -> Any:
+        """Run a sum and make it part of the open site that it reads, as its residual sum, if it can be."""
         site = self.open.pop(key)
         other = args[1] if args[0] is site.output else args[0]
         self.close([id(other)])
