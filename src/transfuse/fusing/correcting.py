@@ -15,11 +15,11 @@ from torch import Tensor, nn
 from ..activations import Batches, Terms, activation_terms
 from ..barycenter import Coupling, Pair, carried
 from ..corrections import AUTO, CORRECTIONS, NONE, Corrected, Uncorrected, best_of, candidates, norms_of
-from ..errors import FusionError, InputError
+from ..errors import InputError
 from ..layout import Layout, balanced
-from ..modules import first_line, numbers_in, undisturbed, with_state
+from ..modules import cause_of, is_half, numbers_in, undisturbed, with_state
 from ..progress import Progress, watching
-from ..synthetic.budget import SyntheticInputs, is_half
+from ..synthetic import WITHOUT, SyntheticInputs
 from .preparing import working_type
 
 MERGED = (
@@ -160,8 +160,7 @@ def corrected(correcting: Correcting, fused: nn.Module, parents: Parents) -> tup
     try:
         result, done = _corrected_by(correcting, fused, parents, correcting.synthetic.batches)
     except Exception as error:  # the networks' own code runs here, and may raise anything: the fusion itself stands
-        cause = str(error) if isinstance(error, FusionError) else first_line(error)
-        return fused, Corrected(NONE, note=f"no correction by synthetic inputs: {cause}")
+        return fused, Corrected(NONE, note=WITHOUT.format(cause=cause_of(error)))
     return result, replace(done, note="; ".join(filter(None, ["judged by synthetic inputs", done.note])))
 
 
