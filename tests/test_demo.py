@@ -37,6 +37,10 @@ def test_a_run_writes_a_table_and_pages_and_the_next_one_remembers(tmp_path, mon
     first = json.loads(capsys.readouterr().out)
     assert set(first["accuracy"]["mlp"]) == set(running.ROWS)
     assert "<svg" in (tmp_path / "out" / "report.html").read_text()
+    # The same row has the same number on each page: here an accuracy, there an error.
+    row = f"{100 - first['accuracy']['mlp']['ensemble']:.4g}</td>"
+    page = (tmp_path / "out" / "mlp.html").read_text()
+    assert row in next(line for line in page.splitlines() if f">{running.ROWS['ensemble']}<" in line)
     pages = {path: path.read_bytes() for path in (tmp_path / "out").iterdir() if path.is_file()}
     monkeypatch.setattr(running, "compare", None)  # would fail if it were called
     assert main(["demo", "--folder", str(tmp_path / "out"), "-q"]) == 0

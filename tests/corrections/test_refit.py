@@ -9,7 +9,7 @@ from torch import nn
 from transfuse.activations import Batches, observe
 from transfuse.corrections import slopes
 from transfuse.corrections import task as tasks
-from transfuse.corrections.refit import refit
+from transfuse.corrections.refit import refit_sites
 from transfuse.corrections.task import Task
 from zoo import livened, named
 from zoo_problems import outputs
@@ -75,7 +75,7 @@ def test_what_a_layer_can_express_is_found(name):
         task = Task(built(build, 2), parents, weights, Batches.of(x.double()))  # starts elsewhere
         before = residual(task, task.network)
         with torch.no_grad():
-            refit(task)
+            refit_sites(task)
         assert residual(task, task.network) < 1e-4 * before
 
 
@@ -92,7 +92,7 @@ def test_a_recurrent_layer_is_found_again(kind, bias):
     batches = Batches.of(list(x.split(40, 1)))
     task = Task(copy.deepcopy(start), [parent, parent], [0.5, 0.5], batches)
     with torch.no_grad():
-        refit(task)
+        refit_sites(task)
         distances = [float((each(x)[0] - parent(x)[0]).square().mean()) for each in (start, task.network)]
     assert distances[1] < 1e-2 * distances[0]
 
@@ -112,7 +112,7 @@ def test_an_unfused_network_stays_as_it_is(name):
     several = [tuple(x.double() for x in batch) for batch in several]
     task = Task(copy.deepcopy(model), [model, model], [0.5, 0.5], Batches.of(several, forward=lambda m, b: m(*b)))
     with torch.no_grad():
-        refit(task)
+        refit_sites(task)
     batch = several[0]
     torch.testing.assert_close(outputs(task.network, batch), outputs(model, batch), rtol=1e-5, atol=1e-6)
 
@@ -122,7 +122,7 @@ def test_the_first_site_is_never_worse_on_held_out_batches(name):
     task = averaged(name)
     before, first = residual(task, task.network), task.disagreement(task.network)
     with torch.no_grad():
-        refit(task)
+        refit_sites(task)
     assert residual(task, task.network) <= before + 1e-12
     assert task.disagreement(task.network) < first
 
@@ -137,7 +137,7 @@ def test_where_slopes_count_what_passes_the_nonlinearity_is_nearer(name, monkeyp
         if not bent:
             monkeypatch.setattr(Task, "bent", lambda self: set())
         with torch.no_grad():
-            refit(task)
+            refit_sites(task)
         found.append(residual(task, task.network, site=1))
     assert found[0] < found[1]
 
@@ -165,7 +165,7 @@ def test_what_is_kept_in_memory_changes_nothing(monkeypatch):
         task = Task(copy.deepcopy(parents[0]), parents, [0.5, 0.5], Batches.of(x))
         assert (task.remembered() is None) is (memory == 0)
         with torch.no_grad():
-            refit(task)
+            refit_sites(task)
         results.append(task.network.state_dict())
     torch.testing.assert_close(results[0], results[1], rtol=0, atol=0)
 
@@ -176,7 +176,7 @@ def test_inference_mode_changes_nothing(name):
     for mode in (torch.no_grad, torch.inference_mode):
         task = averaged(name)
         with mode():
-            refit(task)
+            refit_sites(task)
         results.append(task.network.state_dict())
     torch.testing.assert_close(results[0], results[1], rtol=0, atol=0)
 
@@ -190,5 +190,5 @@ def test_layers_that_never_see_anything_stay():
         other[2].weight.add_(1.0)
     task = Task(copy.deepcopy(dead), [dead, other], [0.5, 0.5], Batches.of(torch.randn(50, 3).double()))
     with torch.no_grad():
-        refit(task)
+        refit_sites(task)
     torch.testing.assert_close(task.network[2].weight, dead[2].weight)

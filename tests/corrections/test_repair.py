@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from transfuse.activations import Batches, observe
-from transfuse.corrections.repair import MOST, Moments, closed_form, repair, rescale
+from transfuse.corrections.repair import MOST, Moments, repair_sites, rescale_in_closed_form, rescale_sites
 from transfuse.corrections.task import Task
 from zoo import livened, named
 from zoo_problems import outputs
@@ -75,7 +75,7 @@ def test_every_unit_has_the_mean_and_spread_of_its_parents(name):
     build, data = FEED_FORWARD[name]
     task = task_of(build, data)
     with torch.no_grad():
-        repair(task)
+        repair_sites(task)
     theirs = [moments_at(parent, data) for parent in task.parents]
     for site, (mean, deviation) in moments_at(task.network, data).items():
         torch.testing.assert_close(mean, task.mean([each[site][0] for each in theirs]), msg=f"mean at {site}")
@@ -87,7 +87,7 @@ def test_rescale_sets_the_spread_and_keeps_the_mean_where_there_is_a_constant(bi
     task = task_of(lambda: nn.Sequential(nn.Linear(4, 6, bias=bias), nn.ReLU()), X)
     before = moments_at(task.network, X)["0.weight"]
     with torch.no_grad():
-        rescale(task)
+        rescale_sites(task)
     mean, deviation = moments_at(task.network, X)["0.weight"]
     scale = deviation / before[1]
     torch.testing.assert_close(mean, before[0] if bias else scale * before[0])
@@ -98,8 +98,8 @@ def test_rescale_sets_the_spread_and_keeps_the_mean_where_there_is_a_constant(bi
 def test_repair_without_a_constant_sets_the_spread_only():
     one, other = (task_of(lambda: nn.Linear(4, 6, bias=False), X) for _ in range(2))
     with torch.no_grad():
-        repair(one)
-        rescale(other)
+        repair_sites(one)
+        rescale_sites(other)
     torch.testing.assert_close(one.network.weight, other.network.weight)
 
 
@@ -112,14 +112,14 @@ def test_closed_form_is_its_formula_and_does_not_run_the_network():
     runs = []
     task.network.register_forward_hook(lambda *_: runs.append(1))
     with torch.no_grad():
-        closed_form(task)
+        rescale_in_closed_form(task)
     assert len(runs) <= 1  # to see which sites there are
     torch.testing.assert_close(task.network[0].weight, means[0].weight * scale[:, None])
     expected = mean.mean(0) + scale * (means[0].bias - mean.mean(0))
     torch.testing.assert_close(task.network[0].bias, expected)
 
 
-@pytest.mark.parametrize("correct", [repair, rescale, closed_form])
+@pytest.mark.parametrize("correct", [repair_sites, rescale_sites, rescale_in_closed_form])
 @pytest.mark.parametrize("name", ["perceptron", "residual", "lstm", "gru_bidirectional", "rnn_relu", "mobilenet"])
 def test_an_unfused_network_stays_as_it_is(correct, name):
     if name in FEED_FORWARD:
@@ -133,7 +133,7 @@ def test_an_unfused_network_stays_as_it_is(correct, name):
     torch.testing.assert_close(outputs(task.network, data), outputs(model, data))
 
 
-@pytest.mark.parametrize("correct", [repair, rescale, closed_form])
+@pytest.mark.parametrize("correct", [repair_sites, rescale_sites, rescale_in_closed_form])
 @pytest.mark.parametrize(
     "build", [perceptron, lambda: nn.Sequential(nn.Unflatten(1, (2, 2)), nn.LSTM(2, 3, batch_first=True))]
 )
@@ -160,7 +160,7 @@ def test_units_that_do_not_vary_stay_and_none_is_scaled_without_end():
         task.network.weight[0] = 0
         task.network.weight[1] /= 1e6
         before = task.network.weight.clone()
-        repair(task)
+        repair_sites(task)
     assert torch.equal(task.network.weight[0], before[0])
     torch.testing.assert_close(task.network.weight[1], MOST * before[1])
     assert all(bool(tensor.isfinite().all()) for tensor in task.network.state_dict().values())
@@ -172,5 +172,5 @@ def test_parents_run_once_over_the_data():
     for parent in task.parents:
         parent.register_forward_pre_hook(lambda *_: runs.append(1))
     with torch.no_grad():
-        repair(task)
+        repair_sites(task)
     assert len(runs) == 2 * 4

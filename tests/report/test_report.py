@@ -96,7 +96,9 @@ def test_any_number_of_models(count):
     assert len(report.results.barriers) == 2 * min(count - 1, 3)
     assert (report.results.plane is None) == (count == 1)
     assert any("only" in note for note in report.results.notes) == (count == 5)
+    assert any(f"the average of {count} models" in note for note in report.results.notes) == (count > 2)
     assert "<h1>" in page(report)
+    assert ("the other model</text>" in page(report)) == (count > 2)
 
 
 def test_what_cannot_be_shown_is_told():

@@ -1,4 +1,4 @@
-"""What networks compute on inputs: sites where weights are applied, batches of data, activations as terms."""
+"""What networks compute on inputs: sites where weights are applied, batches of inputs, activations as terms."""
 
 from .batches import Batch, Batches
 from .recurrence import Recurrence

@@ -37,12 +37,12 @@ def plain_forward(model: nn.Module, batch: Any) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """One batch.
+    """One batch of inputs, and what it is for.
 
     Args:
         run: Runs a model on it.
-        fits: To learn from.
-        judges: To judge by what was learnt from others.
+        fits: Whether corrections are learnt from it.
+        judges: Whether it is held out, to judge what was learnt from others.
         weight: How much each of its samples counts.
     """
 
@@ -72,7 +72,7 @@ class Batches:
 
     @staticmethod
     def of(data: Any, *, forward: Forward | None = None, size: int = 100) -> Batches:
-        """From tensors (cut along the first dimension), an iterable of batches or a `DataLoader`.
+        """The batches in tensors (cut along the first dimension), an iterable of batches or a `DataLoader`.
 
         An iterator that can be gone through only once is read and kept.
 
@@ -94,7 +94,11 @@ class Batches:
         return Batches(kept, count, forward or plain_forward)
 
     def __iter__(self) -> Iterator[Batch]:
-        """All batches."""
+        """All batches, then those that support them.
+
+        Raises:
+            InputError: the data gave another number of batches than the first time.
+        """
         every, number = min(5, self.count), 0
         for number, content in enumerate(_repeatably(self.data), start=1):
             judges = number % every == 0
@@ -112,7 +116,8 @@ class Batches:
 
     def _run(self, number: int, content: Any, model: nn.Module) -> Any:
         try:
-            return self.forward(model, pytree.tree_map_only(Tensor, torch.clone, content))  # it may write to them
+            # A copy: a model may write to its inputs.
+            return self.forward(model, pytree.tree_map_only(Tensor, torch.clone, content))
         except InputError:
             raise
         except Exception as error:
@@ -124,7 +129,7 @@ class Batches:
 
 
 def _repeatably(data: Iterable[Any]) -> Iterator[Any]:
-    """The same items each time, also from a loader that shuffles; the random states of others stay as they are."""
+    """The items of some data, the same ones each time even from a loader that shuffles; random states are kept."""
     iterator, own = None, None
     while True:
         with private_randomness():
@@ -163,4 +168,5 @@ def _cut(data: Any, size: int) -> list[Any]:
 
 
 def _has_samples(value: Any) -> bool:
+    """Whether a value is a tensor with at least one sample along its first dimension."""
     return isinstance(value, Tensor) and value.dim() > 0 and len(value) > 0

@@ -37,7 +37,7 @@ class Recurrence:
         return torch.cat([self.start[0].unsqueeze(0), hidden[:-1]])
 
     def pre_activations(self, inputs: Tensor, hidden: Tensor) -> Tensor:
-        """What the gates see at each step [step, sample, gates x units]; a GRU's candidate comes in two parts."""
+        """What the gates see at each step, [step, sample, gates x units]; a GRU's candidate comes in two parts."""
         linear = torch.nn.functional.linear
         biases = self.weights[2:] or (None, None)
         from_inputs = linear(inputs, self.weights[0], biases[0])
@@ -63,7 +63,7 @@ class Recurrence:
         return torch.stack([slopes(each, pre_activations).square() for each in after]).sum(0)
 
     def _after(self, before: Sequence[Tensor], number: int, gates: Tensor) -> Tensor:
-        """One of the states after a step."""
+        """One of the states after each step, from the states before it and what the gates see."""
         return STEPS[self.kind](gates, before)[number]
 
     def _states(self, pre_activations: Tensor) -> list[Sequence[Tensor]]:

@@ -1,7 +1,7 @@
-"""Sites: where a network applies weights, watched while it runs.
+"""Sites: where a network applies weights, observed while it runs.
 
 A site is a linear, convolution or recurrent layer, with the batch norm that follows it at once and the residual sum
-that it enters. What comes out is what the next nonlinearity sees: the *pre-activation*. Functions are watched, not
+that it enters. What comes out is what the next nonlinearity sees: the *pre-activation*. Functions are observed, not
 modules, so weights may stand anywhere in a network.
 
 In: a module and a call of it. Out: `Seen` records, in the order in which the network makes them. Not here: what is done
@@ -31,13 +31,13 @@ ELEMENTWISE = frozenset(
     {"relu", "relu6", "leaky_relu", "elu", "celu", "selu", "gelu", "silu", "mish", "softplus", "softsign", "tanh",
      "sigmoid", "logsigmoid", "hardtanh", "hardswish", "hardsigmoid", "rrelu"}
 )  # fmt: skip
-# These look at a tensor without using its values.
+# Functions that look at a tensor without using its values.
 LOOKS = ("__get__", "size", "dim", "numel", "stride", "is_contiguous", "is_floating_point")
 
 
 @dataclass(frozen=True)
 class Norm:
-    """The batch norm that follows a layer: names of its tensors."""
+    """The batch norm that follows a layer: the names of its tensors, and what is added to its variance."""
 
     mean: str
     variance: str
@@ -48,7 +48,7 @@ class Norm:
 
 @dataclass(frozen=True, eq=False)
 class Seen:
-    """One application of weights.
+    """A site as it was seen: one application of weights, with what went in and what came out.
 
     Args:
         name: Name of the weight (of a recurrent layer: its hidden-to-hidden weight).
@@ -61,9 +61,9 @@ class Seen:
         rest: The other summand of the residual sum.
         recurrence: The recurrent layer, where it is one.
         then: The elementwise function that takes what comes out, if the first to take it is one.
-        straight: What comes out is also used past that function. Known only when a whole run is watched.
+        straight: What comes out is also used past that function. Known only when a whole run is observed.
         shared: The weight, or what comes out before the norm, is also used in another way (as an embedding, by a skip):
-            a change would be felt there. Known only when a whole run is watched.
+            a change would be felt there. Known only when a whole run is observed.
     """
 
     name: str
@@ -81,7 +81,7 @@ class Seen:
 
     @property
     def tensors(self) -> tuple[str, ...]:
-        """Names of the tensors that say what the site computes."""
+        """Names of all tensors that decide what the site computes."""
         if self.recurrence:
             return self.recurrence.names
         norm = (self.norm.mean, self.norm.variance, self.norm.weight, self.norm.bias) if self.norm else ()
@@ -108,13 +108,15 @@ class Seen:
 def observe(
     model: nn.Module, call: Callable[[nn.Module], Any], *, only: str | None = None, calls: int | None = None
 ) -> list[Seen]:
-    """Run a network and see its sites. Tensors are copies: the network may change its own in place.
+    """The sites of a network in one run, in the order in which it makes them.
+
+    Their tensors are copies, since a network may change its own in place.
 
     Args:
         model: The network, in evaluation mode.
         call: Runs it.
         only: Name of the weight to look for; default: all.
-        calls: Stop running when so many sites were seen.
+        calls: The run is stopped when this many sites were seen; default: it goes to its end.
     """
     mode = _Observer(model, only, calls)
     try:
@@ -132,13 +134,13 @@ def observe(
 
 
 def together(each: Sequence[list[Seen]]) -> list[tuple[Seen, ...]]:
-    """Sights of several networks side by side; none if the networks went different ways through their code."""
+    """What several networks showed, site by site; nothing if they went different ways through their code."""
     ways = {tuple(seen.name for seen in one) for one in each}
     return list(zip(*each, strict=True)) if len(ways) == 1 else []
 
 
 class _Enough(BaseException):
-    """Nothing more is wanted of the network that runs. No `Exception`: a network may catch those."""
+    """Raised to stop a network that has shown what is wanted. No `Exception`: a network may catch those."""
 
 
 class _Observer(TorchFunctionMode):
@@ -158,7 +160,7 @@ class _Observer(TorchFunctionMode):
     def __torch_function__(
         self, func: Callable[..., Any], types: Iterable[type], args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
-        """Called in place of every function of torch, outside this mode."""
+        """Called by PyTorch in place of each of its functions, so that inputs and outputs can be noted."""
         kwargs = kwargs or {}
         name = getattr(func, "__name__", "")
         leaves = [] if name in LOOKS else pytree.tree_leaves((args, kwargs))
@@ -191,18 +193,20 @@ class _Observer(TorchFunctionMode):
                 self.straight.add(self.bent[id(value)].name)
 
     def close(self, keys: Iterable[int], then: Callable[[Tensor], Tensor] | None = None) -> None:
-        """Show sites whose output goes elsewhere now."""
+        """Record open sites whose output goes elsewhere now."""
         for key in keys:
             if key in self.open:
                 self._show(replace(self.open.pop(key), then=then))
 
     def _show(self, seen: Seen) -> None:
+        """Record a site with a copy of its output, if it is wanted; stop the run if it was the last."""
         if self.only in (None, seen.name):
             self.seen.append(replace(seen, output=seen.output.clone()))
             if len(self.seen) == self.calls:
                 raise _Enough
 
     def _layer(self, given: dict[str, Any], result: Tensor) -> None:
+        """Open a site for a linear or convolution layer whose weight is a parameter of the network."""
         inputs, weight, bias = (given.pop(key, None) for key in LAYERS["linear"])
         name = self.names.get(id(weight))
         if name is not None and isinstance(weight, nn.Parameter):
@@ -212,6 +216,7 @@ class _Observer(TorchFunctionMode):
             self.open[id(result)] = Seen(name, kept, result, self.names.get(id(bias)), kernel, how)
 
     def _norm(self, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Run a batch norm and make it part of the open site that it reads, if it can be."""
         given = {**dict(zip(NORM, args, strict=False)), **kwargs}
         names = [self.names.get(id(given.get(key))) for key in NORM[1:5]]
         site = self.open.get(id(given["input"]))
@@ -226,6 +231,7 @@ class _Observer(TorchFunctionMode):
         return result
 
     def _sum(self, func: Callable[..., Any], args: tuple[Any, ...], key: int) -> Any:
+        """Run a sum and make it part of the open site that it reads, as its residual sum, if it can be."""
         site = self.open.pop(key)
         other = args[1] if args[0] is site.output else args[0]
         self.close([id(other)])

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from ..errors import InputError, listing
 from ..layout import Axis, Block, Fixed, Layout, Run, Slot
+from ..modules import state_of
 from ..types import State
 from .batches import Batches
 from .sites import Seen, observe, together
@@ -24,7 +25,7 @@ from .sites import Seen, observe, together
 
 @dataclass(frozen=True, eq=False)
 class Terms:
-    """Labelled tensors of activations.
+    """Activations of several models as tensors on a layout.
 
     Args:
         states: For each model: tensors [row, unit] by name.
@@ -42,7 +43,7 @@ class Terms:
         return {space for axes in self.axes.values() for space in axes[1].spaces}
 
     def beside(self, states: Sequence[State], layout: Layout, *, weights: bool) -> Labelled:
-        """States and layout with activations; these are so important that both have the same total square.
+        """States and layout with these activations in them, weighed so that both have the same total square.
 
         Correlations of few samples are mostly chance, so a tensor counts by its samples: `samples / (samples + units)`.
 
@@ -71,7 +72,7 @@ class Terms:
 
 @dataclass(frozen=True, eq=False)
 class Labelled:
-    """Tensors of models on a layout, and the importance of some of them."""
+    """Tensors of models on a layout, and how much some of them count in the objective, by name."""
 
     states: list[dict[str, Tensor]]
     layout: Layout
@@ -79,16 +80,24 @@ class Labelled:
 
 
 def _spaces(axes: Sequence[Axis]) -> set[str]:
+    """Names of all spaces on some axes."""
     return {space for axis in axes for space in axis.spaces}
 
 
 def _square(state: State, names: Iterable[str]) -> float:
+    """The sum of all squared numbers of some tensors."""
     return sum(float(state[name].double().square().sum()) for name in names if state[name].is_floating_point())
 
 
 @dataclass(frozen=True, eq=False)
 class Products:
-    """Sums over samples [sample, column]: how many, their sum, and products of columns with columns."""
+    """Sums over samples [sample, column].
+
+    Args:
+        count: How many samples.
+        first: Their sum [column].
+        second: Products of columns with columns, summed [column, column].
+    """
 
     count: int
     first: Tensor
@@ -96,11 +105,11 @@ class Products:
 
     @staticmethod
     def of(values: Tensor) -> Products:
-        """From samples."""
+        """The sums over some samples [sample, column]."""
         return Products(len(values), values.sum(0).double(), (values.T @ values).double())
 
     def __add__(self, other: Products) -> Products:
-        """Of both sets of samples."""
+        """Sums over both sets of samples."""
         return Products(self.count + other.count, self.first + other.first, self.second + other.second)
 
     def rows(self) -> Tensor:
@@ -152,12 +161,13 @@ def activation_terms(models: Sequence[nn.Module], layout: Layout, batches: Batch
 
 
 def _consuming(model: nn.Module, layout: Layout) -> dict[tuple[str, str], Block]:
-    """By weight and space: the block on its axis of inputs."""
-    blocks = layout.blocks(layout.widths(model.state_dict()))
+    """By names of a weight and a space: the block of that space on the weight's axis of inputs."""
+    blocks = layout.blocks(layout.widths(state_of(model)))
     return {(block.tensor, block.space): block for block in blocks if block.axis == 1 and block.side == "consumes"}
 
 
 def _keys(seen: Seen, blocks: Mapping[tuple[str, str], Block]) -> Iterator[tuple[str, str]]:
+    """Names of the weights of a site and of the spaces that they read."""
     names = seen.recurrence.names[:2] if seen.recurrence else (seen.name,)
     return (key for key in blocks if key[0] in names)
 

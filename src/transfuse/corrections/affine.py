@@ -32,7 +32,7 @@ def has_constant(seen: Seen) -> bool:
 
 
 def parts(seen: Seen, outputs: Tensor) -> list[Part]:
-    """Features of a site with the outputs that they shall give.
+    """The parts of a site: its features, each with the outputs that they shall give.
 
     Of a recurrent layer, hidden states are those that the outputs drive: errors of the layer do not add up over time.
     """
@@ -88,7 +88,7 @@ def _each(value: Any, count: int) -> tuple[int, ...]:
 
 
 def _padding(padding: Any, kernel: Sequence[int], dilation: Sequence[int]) -> list[int]:
-    """As `pad` wants it: last dimension first, before and after."""
+    """The padding of a convolution as `torch.nn.functional.pad` takes it: last dimension first, before and after."""
     if padding == "valid":
         padding = 0
     if padding == "same":

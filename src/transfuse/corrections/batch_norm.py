@@ -62,7 +62,7 @@ def match_statistics(task: Task) -> None:
 
 
 def _moments(statistics: tuple[Tensor, Tensor], epsilon: float) -> tuple[Tensor, Tensor]:
-    """Mean, and standard deviation as a norm counts it."""
+    """The mean, and the standard deviation as a batch norm counts it: with its epsilon."""
     return statistics[0].double(), (statistics[1].double() + epsilon).sqrt()
 
 

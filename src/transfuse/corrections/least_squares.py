@@ -40,7 +40,7 @@ class Equations:
 
     @staticmethod
     def of(features: Tensor, outputs: Tensor, weight: float = 1.0) -> Equations:
-        """From features [samples, d] and outputs [samples, rows], each sample counting `weight`."""
+        """The equations of features [samples, d] and outputs [samples, rows], each sample counting `weight`."""
         sums = features.T @ features, features.T @ outputs, outputs.square().sum(0)
         return Equations(*(weight * each.double() for each in sums))
 
@@ -122,7 +122,7 @@ class Weighted:
 
     @property
     def bytes(self) -> int:
-        """How many bytes it takes to keep them."""
+        """How many bytes these samples take in memory."""
         return sum(each.numel() * each.element_size() for each in (self.features, self.outputs, self.weights))
 
     def residual(self, matrix: Tensor) -> float:

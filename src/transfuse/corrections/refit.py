@@ -26,7 +26,7 @@ from .slopes import Fitted, PartMatrices, Samples, by_slopes, parts_of
 from .task import Sample, Task, check_numbers
 
 
-def refit(task: Task) -> None:
+def refit_sites(task: Task) -> None:
     """Refit every site of the network of a task, in place."""
     sites, bent, remembered = task.sites(), task.bent(), task.remembered()
     for number, (name, calls) in enumerate(sites.items()):

@@ -38,7 +38,7 @@ class Moments:
 
     @staticmethod
     def of(values: Sequence[Tensor]) -> Moments:
-        """From values [samples, rows] of each kind."""
+        """The moments of values [samples, rows] of each kind."""
         stacked = torch.stack([value.double() for value in values])
         return Moments(stacked.shape[1], stacked.sum(1), torch.einsum("asr,bsr->abr", stacked, stacked))
 
@@ -62,12 +62,12 @@ class Moments:
         return self.covariance.diagonal().T.clamp_min(0.0).sqrt()
 
 
-def repair(task: Task) -> None:
+def repair_sites(task: Task) -> None:
     """Set means and standard deviations at every site of the network of a task, in place."""
     _set(task, shift=True)
 
 
-def rescale(task: Task) -> None:
+def rescale_sites(task: Task) -> None:
     """Set standard deviations only: units keep their means where they have a constant."""
     _set(task, shift=False)
 
@@ -130,7 +130,7 @@ def _scale(own: Tensor, mixed: Tensor, excess: Tensor) -> Tensor:
     return torch.where(alive, nearer, 1.0).clamp(1 / MOST, MOST)
 
 
-def closed_form(task: Task) -> None:
+def rescale_in_closed_form(task: Task) -> None:
     """Scale every unit by what averaging takes from it, as the parents alone tell: the network is not run.
 
     The mean `sum_i w_i y_i` of the parents' values has the variance `w' C w`, with their covariances C. Units are
@@ -151,7 +151,7 @@ def closed_form(task: Task) -> None:
 
 
 def _parents_moments(task: Task, values: Callable[[Seen], Tensor]) -> tuple[dict[str, Seen], dict[str, Moments]]:
-    """For each site that may change one sight of it, and moments of values there in all parents; in one pass."""
+    """For each site that may change, one sight of it and the moments of values there in all parents, in one pass."""
     wanted = task.sites()
     sites: dict[str, Seen] = {}
     sums: dict[str, Moments] = {}

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from .batch_norm import match_statistics, reset_statistics
-from .refit import refit
-from .repair import closed_form, repair, rescale
+from .refit import refit_sites
+from .repair import repair_sites, rescale_in_closed_form, rescale_sites
 from .task import Task
 
 AUTO = "auto"  # in place of a row: the best of all that can be made, or none
@@ -62,19 +62,19 @@ CORRECTIONS: dict[str, Correction] = {
     ),
     "repair": Correction(
         "mean and spread of every unit's pre-activation become the mean of the parents'",
-        "Jordan et al. (2023), REPAIR; arXiv:2211.08403", _with_norms(repair),
+        "Jordan et al. (2023), REPAIR; arXiv:2211.08403", _with_norms(repair_sites),
     ),
     "rescale": Correction(
         "the spread of every unit's pre-activation becomes the mean of the parents'",
-        "variance part of Jordan et al. (2023); arXiv:2211.08403", _with_norms(rescale),
+        "variance part of Jordan et al. (2023); arXiv:2211.08403", _with_norms(rescale_sites),
     ),
     "closed_form": Correction(
         "as rescale, from the parents' covariances alone: the fused network is not run",
         "variance of a mean of correlated units, as analysed by Jordan et al. (2023); arXiv:2211.08403",
-        closed_form,
+        rescale_in_closed_form,
     ),
     "refit": Correction(
         "every layer fitted again, front to back, to the mean of the parents' pre-activations", "transfuse",
-        _with_norms(refit), for_synthetic=True, carries=True,
+        _with_norms(refit_sites), for_synthetic=True, carries=True,
     ),
 }  # fmt: skip

@@ -127,7 +127,7 @@ class Task:
 
     @property
     def state(self) -> dict[str, Tensor]:
-        """The tensors of the network, which are its own."""
+        """All tensors of the network by name, without gradients; what is written to them changes the network."""
         return {name: tensor.detach() for name, tensor in live_tensors(self.network).items()}
 
     def write(self, tensors: Mapping[str, Tensor]) -> None:

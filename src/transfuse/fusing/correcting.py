@@ -18,9 +18,9 @@ from ..corrections import AUTO, CORRECTIONS, NONE, Corrected, Uncorrected, best_
 from ..errors import InputError
 from ..layout import Layout, balanced
 from ..layout.moving import Pair, carried
-from ..modules import numbers_in, undisturbed, with_state
+from ..modules import cause_of, is_half, numbers_in, undisturbed, with_state
 from ..progress import Progress, watching
-from ..synthetic import is_half
+from ..synthetic import WITHOUT
 from .inputs import Inputs
 from .working import type_of
 
@@ -128,7 +128,7 @@ def corrected(
     try:
         result, done = _corrected_by(method, fused, parents, inputs, progress)
     except (InputError, LinAlgError) as error:  # the fusion itself stands, and says why it was not corrected
-        return fused, Corrected(NONE, note=f"no correction by synthetic inputs: {error}")
+        return fused, Corrected(NONE, note=WITHOUT.format(cause=cause_of(error)))
     return result, replace(done, note="; ".join(filter(None, ["judged by synthetic inputs", done.note])))
 
 

@@ -1,6 +1,6 @@
 """Modules as they are given: running them undisturbed, their states, other states put into them, several as one."""
 
-from .checks import check_model, check_runs, first_line
+from .checks import cause_of, check_model, check_runs, first_line, is_half
 from .ensemble import Ensemble, are_class_scores
 from .guards import RandomStates, evaluating, private_randomness, undisturbed
 from .rebuilding import with_state
@@ -13,10 +13,12 @@ __all__ = [
     "RandomStates",
     "are_class_scores",
     "canonical_names",
+    "cause_of",
     "check_model",
     "check_runs",
     "evaluating",
     "first_line",
+    "is_half",
     "live_tensors",
     "model_state",
     "numbers_in",

@@ -6,13 +6,13 @@ import torch
 from torch import Tensor, nn
 from torch.utils import _pytree as pytree
 
-from ..errors import InputError, listing
+from ..errors import FusionError, InputError, listing
 from ..types import State
 from .running import Arguments, called, run, tensors_in
 
 
 def check_model(model: nn.Module) -> None:
-    """Refuse what cannot be traced, with every problem at once.
+    """Refuse a module that cannot be traced, with every problem at once.
 
     Raises:
         InputError: naming each tensor that is lazy, quantised, sparse or without data, and what to do.
@@ -39,7 +39,7 @@ def check_model(model: nn.Module) -> None:
 
 
 def check_runs(model: nn.Module, state: State, inputs: Arguments) -> list[Tensor]:
-    """Run the model on the example inputs, twice; its output tensors.
+    """The output tensors of a model on the example inputs, on which it is run twice.
 
     Raises:
         InputError: if it raises, returns no tensor, or returns something else the second time.
@@ -78,6 +78,16 @@ def check_runs(model: nn.Module, state: State, inputs: Arguments) -> list[Tensor
             "remove the randomness (dropout that ignores eval mode, sampling, added noise) before tracing"
         )
     return first
+
+
+def is_half(model: nn.Module) -> bool:
+    """Whether a network has parameters of half precision: too coarse for sums of products, as corrections need them."""
+    return any(tensor.dtype in (torch.float16, torch.bfloat16) for tensor in model.parameters())
+
+
+def cause_of(error: Exception) -> str:
+    """What an error says to a user: the text of one that is raised on purpose, type and first line of any other."""
+    return str(error) if isinstance(error, FusionError) else first_line(error)
 
 
 def first_line(error: BaseException) -> str:

@@ -74,13 +74,13 @@ class RandomStates:
 
     @staticmethod
     def now() -> RandomStates:
-        """The states as they are at this moment."""
+        """All random states as they are at this moment."""
         gpus = tuple(torch.cuda.get_rng_state_all()) if torch.cuda.is_initialized() else ()
         return RandomStates(random.getstate(), np.random.get_state(), torch.get_rng_state(), gpus)
 
     @staticmethod
     def seed(number: int) -> None:
-        """Set all of them to what follows from a seed."""
+        """Set all random states to what follows from a seed."""
         random.seed(number)
         np.random.seed(number)
         torch.default_generator.manual_seed(number)
@@ -88,7 +88,7 @@ class RandomStates:
             torch.cuda.manual_seed_all(number)
 
     def put_back(self) -> None:
-        """Set all of them to what they were."""
+        """Set all random states to what they were."""
         random.setstate(self.python)
         np.random.set_state(self.numpy)
         torch.set_rng_state(self.torch)

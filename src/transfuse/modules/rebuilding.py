@@ -10,9 +10,11 @@ import copy
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from torch import Tensor, nn
+from torch import nn
 
 from ..errors import InputError, listing
+from ..types import State
+from .states import state_of
 
 Sizes = Mapping[str, Any]
 
@@ -56,6 +58,7 @@ def _recurrent(layer: Any) -> Sizes:
     }
 
 
+# The attributes in which a layer keeps its sizes, from the tensors that it has.
 SIZES: dict[type[nn.Module], Callable[[Any], Sizes]] = {
     nn.Linear: _linear,
     **dict.fromkeys((nn.Conv1d, nn.Conv2d, nn.Conv3d), _convolution),
@@ -69,14 +72,14 @@ SIZES: dict[type[nn.Module], Callable[[Any], Sizes]] = {
 }
 
 
-def with_state(model: nn.Module, state: Mapping[str, Tensor]) -> nn.Module:
+def with_state(model: nn.Module, state: State) -> nn.Module:
     """A copy of a module with another state; layers are rebuilt where widths differ.
 
     Raises:
         InputError: naming the layers that cannot be rebuilt.
     """
     twin = copy.deepcopy(model)
-    own = twin.state_dict(keep_vars=True)
+    own = state_of(twin)
     resized = {name for name, tensor in state.items() if tensor.shape != own[name].shape}
     if resized:
         _resize(twin, state, resized)
@@ -84,8 +87,12 @@ def with_state(model: nn.Module, state: Mapping[str, Tensor]) -> nn.Module:
     return twin
 
 
-def _resize(model: nn.Module, state: Mapping[str, Tensor], names: set[str]) -> None:
-    """Give tensors new shapes, and layers the sizes that follow."""
+def _resize(model: nn.Module, state: State, names: set[str]) -> None:
+    """Give tensors of a module the shapes that they have in a state, and layers the sizes that follow.
+
+    Raises:
+        InputError: naming the layers that cannot be rebuilt.
+    """
     layers = {name: model.get_submodule(name.rpartition(".")[0]) for name in sorted(names)}
     unknown = sorted(
         {f"{name} of {type(layer).__name__}" for name, layer in layers.items() if type(layer) not in SIZES}

@@ -28,7 +28,11 @@ class Arguments:
 
     @staticmethod
     def of(example_inputs: Any) -> Arguments:
-        """From a tensor, a tuple (or list) of positional arguments, or a dict of keyword arguments."""
+        """The arguments in a tensor, a tuple (or list) of positional arguments, or a dict of keyword arguments.
+
+        Raises:
+            InputError: it is something else.
+        """
         if isinstance(example_inputs, Tensor):
             return Arguments((example_inputs,))
         if isinstance(example_inputs, Mapping):
@@ -41,7 +45,7 @@ class Arguments:
         )
 
     def map(self, function: Callable[[Tensor], Tensor]) -> Arguments:
-        """The same arguments with a function applied to every tensor."""
+        """These arguments with a function applied to every tensor in them."""
         args, kwargs = pytree.tree_map_only(Tensor, function, (self.args, dict(self.kwargs)))
         return Arguments(args, kwargs)
 

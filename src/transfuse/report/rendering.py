@@ -60,13 +60,13 @@ def _asset(name: str) -> Markup:
     return Markup(files(OWN).joinpath("templates", name).read_text("utf-8"))
 
 
-def barrier_curves(barriers: Mapping[str, Barrier], metric: str) -> Markup:
-    """A chart of the values of a metric along each segment, with the heights of the barriers in the legend."""
+def barrier_curves(barriers: Mapping[str, Barrier], metric: str, end: str = PLACES[1.0]) -> Markup:
+    """A chart of a metric along segments, with the heights of the barriers in the legend; `end` is where they lead."""
     series = {
         barrier_label(name, each, metric): (each.positions.tolist(), each.of(metric).tolist())
         for name, each in barriers.items()
     }
-    return curves(series, ticks=PLACES, label=metric)
+    return curves(series, ticks={**PLACES, 1.0: end}, label=metric)
 
 
 def objective_curve(values: Sequence[float]) -> Markup:

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from ..corrections import NONE
 from ..corrections.batch_norm import norms_of
 from ..errors import InputError
 from ..fusing import Fusion
@@ -134,8 +135,15 @@ def _plane(fusion: Fusion, request: Request, notes: list[str]) -> Plane | None:
         workers=request.workers, progress=request.progress,
     )  # fmt: skip
     if found["fused"].distance > FLAT * found["model 2"].x:
-        notes.append("The fused network was corrected after averaging, so it stands off the plane; its foot is drawn.")
+        notes.append(f"{_why_off(fusion)}, so it stands off the plane; its foot is drawn.")
     return found
+
+
+def _why_off(fusion: Fusion) -> str:
+    """Why the fused network is none of the combinations that make up the plane."""
+    if fusion.correction.method != NONE:
+        return "The fused network was corrected after averaging"
+    return f"The fused network is the average of {len(fusion.parents)} models"
 
 
 @contextmanager

@@ -15,8 +15,7 @@ from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from ..activations import Batches, observe
-from ..errors import FusionError
-from ..modules import Arguments, first_line, numbers_in, tensors_in, undisturbed
+from ..modules import Arguments, cause_of, is_half, numbers_in, tensors_in, undisturbed
 from ..progress import Progress, watching
 from .inversion import INVERSION_STEPS, Inverted, inverted_inputs
 from .noise import drawn_inputs
@@ -27,6 +26,7 @@ FEWEST = 50  # samples: fewer of them are not worth inverting
 EFFORT = {"cpu": 2e13}  # floating-point operations that inverting may take, by device: minutes
 EFFORT_ELSEWHERE = 2e15  # the same on devices that are not listed, which are faster
 
+WITHOUT = "no correction by synthetic inputs: {cause}"  # the fusion itself goes on: it does not need them
 ONLY_INVERTED = (
     "networks with convolutions are corrected by synthetic inputs only if they see classes in them, since plain noise "
     "was found to harm them, and here {why}; pass data=, inputs without labels, or ask for a correction by its name"
@@ -78,7 +78,10 @@ class Budget:
 
     @staticmethod
     def of(model: nn.Module, example: Arguments, *, models: int) -> Budget:
-        """For a number of networks like this one. Operations are counted, not seconds: all machines make the same."""
+        """The budget for a number of networks like this one.
+
+        Operations are counted, not seconds, so that every machine makes the same inputs.
+        """
         convolutions = _convolves(model, example)
         affordable = int(_effort(model) / (models * _operations(model, example)))
         samples = min(SAMPLES[convolutions], affordable)
@@ -121,7 +124,7 @@ class SyntheticInputs:
         models: Sequence[nn.Module], example: Arguments | None, *, plain: bool, data: bool, seed: int,
         progress: Progress = False,
     ) -> SyntheticInputs:  # fmt: skip
-        """For networks of one architecture.
+        """Synthetic inputs for networks of one architecture, or why there are none.
 
         Args:
             models: The networks.
@@ -140,7 +143,7 @@ class SyntheticInputs:
                     return SyntheticInputs()  # beside data they were not found to help
                 drawn = drawn_inputs(models, example, samples=budget.samples, seed=seed)
             except Exception as error:  # the networks' own code runs here, and may raise anything: it is told
-                return SyntheticInputs(why_not=_told(error))
+                return SyntheticInputs(why_not=WITHOUT.format(cause=cause_of(error)))
             inverted = Inverted(why_not=TOO_LONG.format(fewest=FEWEST, effort=_effort(models[0])))
             if budget.inverted:
                 with watching(progress, "inputs") as watch:
@@ -161,19 +164,8 @@ def _unusable(models: Sequence[nn.Module], batches: Batches) -> str:
             for model in models:
                 numbers_in(batch.run(model))
     except Exception as error:  # the networks' own code runs here, and may raise anything: it is told
-        return _told(error)
+        return WITHOUT.format(cause=cause_of(error))
     return ""
-
-
-def _told(error: Exception) -> str:
-    """Why a fusion goes without synthetic inputs. It goes on: it does not need them."""
-    cause = str(error) if isinstance(error, FusionError) else first_line(error)
-    return f"no correction by synthetic inputs: {cause}"
-
-
-def is_half(model: nn.Module) -> bool:
-    """Whether a network has numbers of half precision, in which no correction is made."""
-    return any(tensor.dtype in (torch.float16, torch.bfloat16) for tensor in model.parameters())
 
 
 def _convolves(model: nn.Module, example: Arguments) -> bool:

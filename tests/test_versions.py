@@ -1,0 +1,12 @@
+"""Versions: one list for reports, model cards and records of experiments."""
+
+import torch
+
+import transfuse
+from transfuse.versions import package_versions
+
+
+def test_versions_are_those_that_run():
+    found = package_versions()
+    assert found["transfuse"] == transfuse.__version__
+    assert found["torch"] == torch.__version__
