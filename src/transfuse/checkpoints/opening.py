@@ -9,11 +9,13 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from ..errors import InputError, listing
+from ..errors import InputError, listing, printable
+from ..files import check_regular
 from ..lazy import with_names
 from .format import Format
+from .limits import check_claims
 from .records import Checkpoint
-from .sharded_files import INDEX
+from .sharded_files import INDEX, shards_named_by
 from .table import FORMATS
 
 
@@ -27,13 +29,20 @@ def open_checkpoint(path: str | Path, *, formats: Sequence[Format] = FORMATS) ->
     Raises:
         InputError: it is missing, damaged, of no known format, or would need code to be run.
     """
+    check_regular(path)
     path = Path(path)
     if not path.exists():
         raise InputError(f"{path} does not exist; expected a checkpoint ({_near(path, formats)})")
     try:
-        return _opened(path, formats)
+        return check_claims(_opened(path, formats))
     except OSError as error:
         raise InputError(f"{path} cannot be read ({error.strerror or error}); check the file and its rights") from error
+
+
+def files_of(path: Path) -> list[Path]:
+    """What an input consists of, as far as its path tells: itself and, if it is an index, the files it names."""
+    index = path.name.endswith(INDEX) and path.is_file()
+    return [path, *(sorted(shards_named_by(path)) if index else [])]
 
 
 def _opened(path: Path, formats: Sequence[Format]) -> Checkpoint:
@@ -49,7 +58,7 @@ def _near(path: Path, formats: Sequence[Format]) -> str:
         return f"there is no folder {folder}"
     endings = (INDEX, *(ending for row in formats for ending in row.endings))
     found = sorted(each.name for each in folder.iterdir() if each.name.endswith(endings))
-    return f"in that folder: {', '.join(found[:6])}" if found else "no checkpoints are in that folder"
+    return f"in that folder: {printable(', '.join(found[:6]))}" if found else "no checkpoints are in that folder"
 
 
 def fitted(checkpoint: Checkpoint, names: Collection[str], ties: Mapping[str, str] | None = None) -> Checkpoint:
