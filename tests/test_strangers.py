@@ -1,0 +1,74 @@
+"""Networks as strangers write them are traced, aligned, fused and corrected without data."""
+
+import functools
+
+import pytest
+import torch
+from torch.utils import _pytree as pytree
+
+import transfuse
+from strangers import STRANGERS, named, outputs
+from zoo_problems import moved_twin
+
+NAMES = [
+    pytest.param(row.name, marks=pytest.mark.xfail(reason=row.waits_for, strict=True)) if row.waits_for else row.name
+    for row in STRANGERS
+]
+
+
+def network(name, seed):
+    torch.manual_seed(seed)
+    return named(name).build().double()
+
+
+def inputs_of(name):
+    return pytree.tree_map(lambda x: x.double() if x.is_floating_point() else x, named(name).inputs())
+
+
+@functools.cache
+def layout_of(name):
+    """The layout, proved by moving units."""
+    return transfuse.trace(network(name, 0), inputs_of(name))
+
+
+def assert_same_function(name, one, other):
+    pairs = zip(*(outputs(named(name), model, inputs_of(name)) for model in (one, other)), strict=True)
+    for a, b in pairs:
+        torch.testing.assert_close(b, a, rtol=1e-5, atol=1e-7)
+
+
+def test_there_are_many():
+    assert len({row.name for row in STRANGERS}) == len(STRANGERS) >= 25
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_units_are_found(name):
+    model, layout = network(name, 0), layout_of(name)
+    assert layout.spaces
+    assert layout.movable(model.state_dict()) > 0.3
+    assert_same_function(name, model, moved_twin(model, layout, 0))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_aligned_networks_compute_what_the_models_do(name):
+    models = [network(name, seed) for seed in (1, 2)]
+    fusion = transfuse.fuse(models, inputs_of(name), layout=layout_of(name), correct="none")
+    for model, aligned in zip(models, fusion.aligned, strict=True):
+        assert_same_function(name, model, aligned)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_permuted_twin_changes_nothing(name):
+    model, layout = network(name, 1), layout_of(name)
+    models = [model, moved_twin(model, layout, 0)]
+    assert_same_function(name, model, transfuse.fuse(models, inputs_of(name), layout=layout, correct="none").model)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_correction_is_made_without_data(name):
+    models = [network(name, seed).float() for seed in (1, 2)]
+    fusion = transfuse.fuse(models, named(name).inputs(), layout=layout_of(name))
+    assert fusion.correction.disagreement, fusion.correction
+    assert "Error" not in str(fusion.correction), "a cause that should not be"
+    for tensor in outputs(named(name), fusion.model, named(name).inputs()):
+        assert tensor.isfinite().all()
