@@ -30,14 +30,12 @@ class Stranger:
         build: Makes the network, in evaluation mode; deterministic under torch.manual_seed.
         inputs: Makes a tensor, a tuple of positional or a dict of keyword arguments.
         read: The tensors in what the network returns.
-        waits_for: Why a law cannot hold yet; empty: all do.
     """
 
     name: str
     build: Callable[[], nn.Module]
     inputs: Callable[[], object]
     read: Callable[[object], list[Tensor]]
-    waits_for: str = ""
 
 
 def tensors_of(result: object) -> list[Tensor]:
@@ -54,12 +52,12 @@ def tensors_of(result: object) -> list[Tensor]:
 _rows: list[Stranger] = []
 
 
-def stranger(inputs: Callable[[], object], *, read: Callable[[object], list[Tensor]] = tensors_of, waits_for: str = ""):
+def stranger(inputs: Callable[[], object], *, read: Callable[[object], list[Tensor]] = tensors_of):
     """Enter a class whose networks take no arguments; its name in lower case is the row's."""
 
     def enter(make: Callable[[], nn.Module]):
         name = re.sub(r"(?<!^)(?=[A-Z])", "_", make.__name__).lower()
-        _rows.append(Stranger(name, lambda: livened(make()).eval(), inputs, read, waits_for))
+        _rows.append(Stranger(name, lambda: livened(make()).eval(), inputs, read))
         return make
 
     return enter
@@ -206,7 +204,7 @@ class LayersInALoop(nn.Module):
     def __init__(self):
         super().__init__()
         sizes = [6, 8, 7, 5, 3]
-        self.layers = nn.ModuleList([nn.Linear(a, b) for a, b in zip(sizes[:-1], sizes[1:], strict=True)])
+        self.layers = nn.ModuleList([nn.Linear(sizes[i], sizes[i + 1]) for i in range(len(sizes) - 1)])
 
     def forward(self, x):
         for i, layer in enumerate(self.layers):
@@ -342,9 +340,6 @@ class Output:
     hidden: tuple[Tensor, ...]
 
 
-TENSORS_IN_OBJECTS = "tensors inside objects that are returned are not found yet"
-
-
 @stranger(VECTORS)
 class DataclassOfOutputs(nn.Module):
     def __init__(self):
@@ -356,7 +351,7 @@ class DataclassOfOutputs(nn.Module):
         return Output(self.head(h), (h.sum(-1),))
 
 
-@stranger(VECTORS, read=lambda found: [found[0].logits, found[1]], waits_for=TENSORS_IN_OBJECTS)
+@stranger(VECTORS, read=lambda found: [found[0].logits, found[1]])
 class ActorCritic(nn.Module):
     """A policy as reinforcement learning has it: a distribution over actions, and a value."""
 
@@ -370,7 +365,7 @@ class ActorCritic(nn.Module):
         return torch.distributions.Categorical(logits=self.pi(h)), self.v(h).squeeze(-1)
 
 
-@stranger(VECTORS, read=lambda found: [found.mean, found.stddev], waits_for=TENSORS_IN_OBJECTS)
+@stranger(VECTORS, read=lambda found: [found.mean, found.stddev])
 class GaussianPolicy(nn.Module):
     def __init__(self):
         super().__init__()

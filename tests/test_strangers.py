@@ -10,10 +10,31 @@ import transfuse
 from strangers import STRANGERS, named, outputs
 from zoo_problems import moved_twin
 
-NAMES = [
-    pytest.param(row.name, marks=pytest.mark.xfail(reason=row.waits_for, strict=True)) if row.waits_for else row.name
-    for row in STRANGERS
-]
+OBJECTS = "tensors inside objects that are returned are not found yet"
+STRIDES = "synthetic images lie in memory in another way than the example, which `view` does not take"
+SCALES = "scales are not balanced to the end where two spaces share a tensor"
+WAITING = {  # laws that cannot hold yet, by law and network
+    "found": {"actor_critic": OBJECTS, "gaussian_policy": OBJECTS},
+    "aligned": {"actor_critic": OBJECTS, "gaussian_policy": OBJECTS},
+    "twin": {"gaussian_policy": OBJECTS, "sums_by_einsum": SCALES},
+    "corrected": {
+        "gaussian_policy": OBJECTS, "view_of_minus_one": STRIDES, "view_by_batch_size": STRIDES,
+        "flat_features": STRIDES,
+    },
+}  # fmt: skip
+SLOW = {  # networks whose correction takes about a second
+    "both_directions", "convolutions_over_time", "flat_features", "patches", "reshape_by_shape", "residual_in_place",
+    "rows_as_steps", "states_of_zeros", "view_by_batch_size",
+}  # fmt: skip
+
+
+def strangers(law, slow=frozenset()):
+    """All networks; those for which a law does not hold yet marked as such, and the slow ones as long."""
+    rows = []
+    for row in STRANGERS:
+        waiting = [pytest.mark.xfail(reason=reason, strict=True) for reason in [WAITING[law].get(row.name)] if reason]
+        rows.append(pytest.param(row.name, marks=[*waiting, *([pytest.mark.long] if row.name in slow else [])]))
+    return pytest.mark.parametrize("name", rows)
 
 
 def network(name, seed):
@@ -41,7 +62,7 @@ def test_there_are_many():
     assert len({row.name for row in STRANGERS}) == len(STRANGERS) >= 25
 
 
-@pytest.mark.parametrize("name", NAMES)
+@strangers("found")
 def test_units_are_found(name):
     model, layout = network(name, 0), layout_of(name)
     assert layout.spaces
@@ -49,7 +70,7 @@ def test_units_are_found(name):
     assert_same_function(name, model, moved_twin(model, layout, 0))
 
 
-@pytest.mark.parametrize("name", NAMES)
+@strangers("aligned")
 def test_aligned_networks_compute_what_the_models_do(name):
     models = [network(name, seed) for seed in (1, 2)]
     fusion = transfuse.fuse(models, inputs_of(name), layout=layout_of(name), correct="none")
@@ -57,14 +78,14 @@ def test_aligned_networks_compute_what_the_models_do(name):
         assert_same_function(name, model, aligned)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@strangers("twin")
 def test_a_permuted_twin_changes_nothing(name):
     model, layout = network(name, 1), layout_of(name)
     models = [model, moved_twin(model, layout, 0)]
     assert_same_function(name, model, transfuse.fuse(models, inputs_of(name), layout=layout, correct="none").model)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@strangers("corrected", SLOW)
 def test_a_correction_is_made_without_data(name):
     models = [network(name, seed).float() for seed in (1, 2)]
     fusion = transfuse.fuse(models, named(name).inputs(), layout=layout_of(name))

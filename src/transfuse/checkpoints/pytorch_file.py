@@ -31,6 +31,7 @@ WRAPPERS = (
     "state_dict", "model_state_dict", "model_state", "model", "net", "network", "module", "weights", "params",
     "ema_state_dict", "model_ema", "params_ema", "student", "teacher",
 )  # fmt: skip
+NO_NETWORKS = ("optim", "sched", "scaler", "lr_")  # how keys begin beside a state under which there may be tensors, too
 ENDINGS = (".pt", ".pth", ".ckpt", ".bin")
 # What reading a file raises that is cut, changed or of another kind; deep nesting and absurd sizes are of this sort.
 _DAMAGE = (
@@ -86,17 +87,24 @@ def _damaged(path: Path) -> InputError:
 def _state_in(content: Any, path: Path) -> tuple[Mapping[str, Any], tuple[str, ...]]:
     """The state, and the keys that lead to it."""
     if isinstance(content, Mapping):
+        wrapped = [key for key, value in content.items() if _is_state(value) and not str(key).startswith(NO_NETWORKS)]
+        for key in (*WRAPPERS, *(wrapped if len(wrapped) == 1 else ())):
+            if key in wrapped:
+                return content[key], (key,)
         if any(isinstance(value, Tensor) for value in content.values()):
             return content, ()
-        for key in WRAPPERS:
-            inner = content.get(key)
-            if isinstance(inner, Mapping) and inner and all(isinstance(value, Tensor) for value in inner.values()):
-                return inner, (key,)
     found = ", ".join(map(repr, list(content)[:8])) if isinstance(content, Mapping) else type(content).__name__
     raise InputError(
         f"{path} holds no state dict (found: {found}); expected tensors by name, or these under one of "
         f"{', '.join(WRAPPERS[:4])}, ..."
     )
+
+
+def _is_state(value: Any) -> bool:
+    """Whether a value is tensors by name, and nothing else."""
+    return isinstance(value, Mapping) and bool(value) and all(
+        isinstance(name, str) and isinstance(each, Tensor) for name, each in value.items()
+    )  # fmt: skip
 
 
 def is_plain(value: Any) -> bool:

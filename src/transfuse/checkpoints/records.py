@@ -90,6 +90,13 @@ class Checkpoint:
         return sum(entry.bytes for name, entry in entries.items() if name not in self.ties)
 
     @property
+    def told_wrapping(self) -> str:
+        """Where in its file the state was found, as the end of a sentence; nothing, if it lies there bare."""
+        under = f"under {', '.join(map(repr, self.wrapping.keys))}" if self.wrapping.keys else ""
+        prefix = f"its names without {self.wrapping.prefix!r}" if self.wrapping.prefix else ""
+        return ", ".join(filter(None, [under, prefix]))
+
+    @property
     def provenance(self) -> Mapping[str, Any] | None:
         """What the file says of how transfuse made it; nothing, if it does not or says nothing that can be read."""
         text = self.metadata.get(KEY) or self.metadata.get(f"{KEY}.json")

@@ -207,7 +207,9 @@ def _written(options: Namespace, job: Job, fused: FusedStates) -> Outcome:
         "seconds": round(fused.seconds, 3), "seed": options.seed, "widths": job.layout.widths(job.states[0]),
     }  # fmt: skip
     done = f"fused {len(job.checkpoints)} checkpoints" if options.verb == "fuse" else "aligned"
-    text = f"{done} by {options.method} in {fused.seconds:.1f} s ({fused.status})"
+    wrapped = [f"{each.path}: the state was found {found}\n" for each in job.checkpoints
+               if (found := each.told_wrapping)]  # fmt: skip
+    text = f"{''.join(wrapped)}{done} by {options.method} in {fused.seconds:.1f} s ({fused.status})"
     if options.verbose:
         text += f"\nobjective {objective}\n{job.layout}"
     return Outcome(data, f"{text}\nwrote {', '.join(map(printable, files))}")

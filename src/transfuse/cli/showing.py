@@ -42,7 +42,7 @@ def inspect(options: Namespace) -> Outcome:
         "path": str(checkpoint.path), "format": checkpoint.kind, "files": [str(file) for file in checkpoint.files],
         "bytes": checkpoint.bytes, "dtypes": kinds, "ties": dict(checkpoint.ties),
         "metadata": {key: text for key, text in checkpoint.metadata.items() if not key.startswith(KEY)},
-        "provenance": provenance,
+        "provenance": provenance, "wrapping": {"keys": checkpoint.wrapping.keys, "prefix": checkpoint.wrapping.prefix},
         "tensors": {name: {"dtype": str(entry.dtype).removeprefix("torch."), "shape": list(entry.shape)}
                     for name, entry in entries.items()},
     }  # fmt: skip
@@ -53,7 +53,7 @@ def inspect(options: Namespace) -> Outcome:
     wide = max(map(len, shown.values()), default=0)
     lines = [
         f"{checkpoint.path}: {checkpoint.kind}, {len(entries)} tensors of {', '.join(kinds)}, "
-        f"{size_told(checkpoint.bytes)}",
+        f"{size_told(checkpoint.bytes)}" + (f" (found {found})" if (found := checkpoint.told_wrapping) else ""),
         *(f"  {shown[name]:<{wide}}  {list(entry.shape)}{ties.get(name, '')}" for name, entry in entries.items()),
         *(f"sha256 {name}: {digest}" for name, digest in data.get("sha256", {}).items()),
     ]  # fmt: skip
