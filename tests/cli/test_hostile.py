@@ -41,8 +41,9 @@ def no_number(model):
 def test_prints_of_the_users_code_and_numbers_that_are_none_leave_the_json_valid(here, capsys):
     (here / "loud.py").write_text(LOUD)
     how = ("--model", "loud.py:loud", "--input-shape", "3,4", "--evaluate", "loud.py:no_number", "--points", "3")
-    code, out, err = call(capsys, "barrier", *AB, *how, "--json")
+    code, out, err = call(capsys, "barrier", *AB, *how, "--json", "-o", "barrier.json")
     assert code == 0, err
+    json.loads((here / "barrier.json").read_text(), parse_constant=pytest.fail)
     assert json.loads(out, parse_constant=pytest.fail)["barrier"] == {"a": None, "b": None}
     assert "imported\nbuilt" in err
     assert "measured" in err

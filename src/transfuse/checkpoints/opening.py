@@ -52,6 +52,7 @@ def files_of(path: Path) -> list[Path]:
 
 def _opened(path: Path, formats: Sequence[Format]) -> Checkpoint:
     """What the first format that recognises a path makes of it."""
+    check_regular(path)
     row = next(row for row in formats if row.recognises(path))
     return row.open(path, lambda other: _opened(other, formats))
 
