@@ -22,8 +22,8 @@ from typing import Any
 
 import torch
 
-from transfuse.checkpoints import Entry, Tensors
 from transfuse.checkpoints.safetensors_file import write
+from transfuse.lazy import Entry, LazyState
 
 
 def make(folder: Path, megabytes: int, width: int) -> None:
@@ -32,7 +32,7 @@ def make(folder: Path, megabytes: int, width: int) -> None:
     entries = [Entry(f"{i}.weight", torch.float32, (width, width)) for i in range(count)]
     for seed, name in enumerate("ab"):
         generator = torch.Generator().manual_seed(seed)
-        tensors = Tensors(entries, lambda entry, g=generator: torch.randn(entry.shape, generator=g) / width**0.5)
+        tensors = LazyState(entries, lambda entry, g=generator: torch.randn(entry.shape, generator=g) / width**0.5)
         with (folder / f"{name}.safetensors").open("wb") as file:
             write(file, entries, tensors, {"format": "pt"})
     axes = [(width if i == count - 1 else f"s{i}", width if i == 0 else f"< s{i - 1}") for i in range(count)]

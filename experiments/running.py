@@ -77,7 +77,9 @@ def fuse(job: Job, group: Group, options: Mapping[str, Any]) -> transfuse.Fusion
 def without(layout: transfuse.Layout, symmetries: Sequence[str]) -> transfuse.Layout:
     """A layout whose spaces lack some symmetries."""
     none: dict[str, Any] = dict.fromkeys(symmetries, False)
-    return replace(layout, spaces=tuple(replace(space, **none) for space in layout.spaces))
+    return replace(
+        layout, spaces=tuple(replace(space, symmetry=replace(space.symmetry, **none)) for space in layout.spaces)
+    )
 
 
 def run(jobs: Sequence[Job], results: Path, place: Place, *, fresh: bool = False) -> list[str]:

@@ -10,7 +10,7 @@ import torch
 from hypothesis import strategies as st
 from torch import Tensor
 
-from transfuse import Axis, Fixed, Layout, Run, Slot, Space
+from transfuse import Axis, Fixed, Layout, Run, Slot, Space, Symmetry
 
 
 def walk(axis: Axis, widths: Mapping[str, int]) -> Iterator[tuple[str, int, bool] | None]:
@@ -44,7 +44,7 @@ def states(layout: Layout, widths: Mapping[str, int], dtype: torch.dtype = torch
 def layouts(draw: st.DrawFn, *, listed: bool = True) -> Layout:
     """A regular layout; without `listed`, no recipe in it ties a width (none woven, no units listed)."""
     spaces = tuple(
-        Space(name, draw(st.integers(1, 4)), draw(st.booleans()), draw(st.booleans()))
+        Space(name, draw(st.integers(1, 4)), Symmetry(draw(st.booleans()), draw(st.booleans())))
         for name in "abc"[: draw(st.integers(1, 3))]
     )
     ranks = draw(st.lists(st.integers(0, 3), max_size=3))

@@ -10,7 +10,9 @@ from torch import nn
 
 import transfuse
 from transfuse import InputError
-from transfuse.barycenter import Problem, merge_many
+from transfuse.barycenter import Problem, merge_many, objective_of
+from transfuse.barycenter.objective import barycenter
+from transfuse.barycenter.scores import features
 from transfuse.methods import _hidden_importance
 from zoo_problems import layout_of, problem_of, states_of
 
@@ -130,7 +132,7 @@ def test_rebasin_of_many_models_is_algorithm_3_of_git_rebasin(seed, count):
     start = [problem.start(model) for model in range(count)]
     couplings, _ = merge_many(problem, start, rng=np.random.default_rng(seed))
     expected = merge(map(layers, nets), np.random.default_rng(seed))
-    ours = list(problem.barycenter(couplings).values())
+    ours = list(barycenter(problem, couplings).values())
     for reference, own in zip([part for layer in expected for part in layer], ours, strict=True):
         np.testing.assert_allclose(own.numpy(), reference)
 
@@ -154,7 +156,7 @@ def test_alpha_is_that_of_the_paper():
     for alpha in (0.0, 1.0, 7.0):
         problem = Problem(states, layout, [0.5, 0.5], layout.units)
         weighed = Problem(states, layout, [0.5, 0.5], layout.units, _hidden_importance(problem, alpha))
-        ours = weighed.objective([weighed.start(0), weighed.start(1)])
+        ours = objective_of(weighed, [weighed.start(0), weighed.start(1)])
         theirs = sum(paper_cost(mean, own, alpha) for own in parts) / 2
         assert ours == pytest.approx(theirs * 8 * 5)
 
@@ -220,11 +222,11 @@ def test_updates_of_wb_never_raise_the_objective_of_a_layer(name):
     values = []
     for updates in range(5):
         couplings = transfuse.fuse_states(problem.states, problem.layout, method="wb", updates=updates).couplings
-        features = [
+        units = [
             own[first]
-            @ problem.features(model, [p for p in problem.blocks_of[first] if p.target.side == "produces"], {})
+            @ features(problem, model, [p for p in problem.blocks_of[first] if p.target.side == "produces"], {})
             for model, own in enumerate(couplings)
         ]
-        stacked = torch.stack(features)
+        stacked = torch.stack(units)
         values.append(float((stacked - stacked.mean(0)).square().sum()))
     assert all(after <= before + 1e-9 for before, after in pairwise(values))

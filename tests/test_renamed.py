@@ -42,7 +42,7 @@ def test_of_the_command_line():
 def test_of_a_file(tmp_path):
     (tmp_path / "merge.yml").write_text("models: [a.pt, b.pt]\nout_path: c.pt\nrecalibrate: refit\n")
     with pytest.raises(transfuse.InputError, match="recalibrate: is called correct: now"):
-        config.read(str(tmp_path / "merge.yml"))
+        config.read_config(str(tmp_path / "merge.yml"))
 
 
 def test_new_names_exist():

@@ -15,10 +15,9 @@ TOP = "transfuse"
 
 # From the ground up. Rooms on one floor do not see each other.
 FLOORS = (
-    ("errors", "files", "renamed", "types", "versions"),
-    ("progress",),
+    ("errors", "files", "names", "renamed", "transport", "types", "versions"),
+    ("lazy", "progress"),
     ("layout", "networks"),
-    ("transport",),
     ("barycenter", "modules"),
     ("tracing", "methods"),
     ("activations",),
@@ -26,8 +25,7 @@ FLOORS = (
     ("landscape",),
     ("plots",),
     ("report",),  # of plain records; a fusion writes its own report, hence below fusing
-    ("checkpoints",),
-    ("fusing",),
+    ("fusing", "checkpoints"),
     ("demo",),
     ("cli",),
     ("__main__", "public"),

@@ -8,8 +8,8 @@ import torch
 from torch.utils import _pytree as pytree
 
 import transfuse
-from transfuse.barycenter import Coupling, Problem
-from transfuse.layout import random_actions
+from transfuse.barycenter import Plan, Problem
+from transfuse.layout import Permutation, random_actions
 from transfuse.modules import tensors_in
 from zoo import call, named
 
@@ -81,6 +81,8 @@ def random_couplings(problem, seed, *, soft):
     couplings = {}
     for name, width in problem.widths.items():
         sign = torch.from_numpy(rng.choice([-1.0, 1.0], width))
-        hard = Coupling(torch.from_numpy(rng.permutation(width)), sign if problem.layout[name].signs else sign.abs())
-        couplings[name] = Coupling(soft=hard.matrices) if soft else hard
+        permuted = Permutation(
+            torch.from_numpy(rng.permutation(width)), sign if problem.layout[name].signs else sign.abs()
+        )
+        couplings[name] = Plan(permuted.matrices) if soft else permuted
     return couplings

@@ -1,6 +1,6 @@
 """The methods table: published ways to fuse, as rows over the same problem.
 
-A row says which sweep finds the couplings, and with which options. It is a function of a problem and a run: a random
+A row says which sweep finds the couplings, and with which options. It is a function of a problem, a random
 state, and who is told how far it is.
 """
 
@@ -22,33 +22,24 @@ from .barycenter import (
     Problem,
     Start,
     Step,
+    cycle_consistent,
     distilled_target,
     jointly,
     layer_by_layer,
+    matched_averaging,
     merge_many,
     merged,
+    objective_of,
     packed,
+    permutes,
     random_target,
     shuffled,
-    unwatched,
 )
-from .barycenter.sweeps import cycle_consistent, matched_averaging
 from .renamed import missing_attribute, told_renamed
 from .types import Watch
 
+Random = np.random.Generator
 Found = tuple[list[dict[str, Coupling]], Sequence[Step]]
-
-
-@dataclass(frozen=True, eq=False)
-class Run:
-    """What a method is given beside the problem: a random state, and who is told of its steps."""
-
-    rng: np.random.Generator
-    watch: Watch = unwatched
-
-    def within(self, stage: str) -> Watch:
-        """The watcher of a part of the work."""
-        return lambda inner, done, total: self.watch(f"{stage}, {inner}", done, total)
 
 
 @dataclass(frozen=True)
@@ -58,11 +49,13 @@ class Method:
     Args:
         summary: What it does, in a sentence.
         citation: Where it was published.
-        couple: Finds the couplings of a problem, given a run and the options of the method.
+        couple: Finds the couplings of a problem, given a random state, a watcher and the options of the method.
         balance: Bring every model to a canonical scale first, where its layout allows scales.
         order_free: The order of the models shall not matter: they are worked on in an order of their own.
         terms: What units are matched by: `weights`, `activations` or `both`; default: both if there is data.
         correct: The correction at the end, by data or by synthetic inputs: `auto`, `none` or a row of `CORRECTIONS`.
+        passes: How often all spaces are gone through (starts times sweeps), as counted on two trained networks; from
+            this the time of a fusion is estimated. A row without it is taken to be as slow as `auto`.
     """
 
     summary: str
@@ -72,6 +65,7 @@ class Method:
     order_free: bool = False
     terms: str | None = None
     correct: str = "none"
+    passes: int = 20
 
     if not TYPE_CHECKING:  # a type checker shall go on to find attributes that do not exist
         __getattr__ = missing_attribute
@@ -124,82 +118,111 @@ VALUES: dict[str, tuple[Callable[[Any], bool], str]] = {
 }
 
 
+def _within(watch: Watch, stage: str) -> Watch:
+    """A watcher for a part of the work, whose name stands before what it is told."""
+    return lambda inner, done, total: watch(f"{stage}, {inner}", done, total)
+
+
 def _unmatched(problem: Problem) -> list[dict[str, Coupling]]:
     """Units stay where they are; in a wider target they are repeated, in a narrower one like ones are merged."""
     return [merged(problem, model) for model in range(len(problem.states))]
 
 
-def _vanilla(problem: Problem, run: Run) -> Found:
+def _vanilla(problem: Problem, rng: Random, watch: Watch) -> Found:
     couplings = [problem.start(model) for model in range(len(problem.states))]
-    return couplings, [Step(problem.objective(couplings), 0)]
+    return couplings, [Step(objective_of(problem, couplings), 0)]
 
 
-def _auto(problem: Problem, run: Run, *, restarts: int = 2, start: Start = "base", sweeps: int = 100) -> Found:
+def _auto(
+    problem: Problem,
+    rng: Random,
+    watch: Watch,
+    *,
+    restarts: int = 2,
+    start: Start = "base",
+    sweeps: int = 100,
+) -> Found:
     """The best, by the objective, of joint sweeps from several starts: unmatched, layer by layer, and shuffled."""
-    starts = [[packed(own) for own in each] for each in _auto_starts(problem, run, restarts, start)]
+    starts = [[packed(own) for own in each] for each in _auto_starts(problem, rng, restarts, start)]
     tries = [
         jointly(
-            problem, each, signs=True, rng=run.rng, sweeps=sweeps, watch=run.within(f"start {number} of {len(starts)}")
+            problem, each, signs=True, rng=rng, sweeps=sweeps, watch=_within(watch, f"start {number} of {len(starts)}")
         )
         for number, each in enumerate(starts, start=1)
     ]
     return min(tries, key=lambda found: found[1][-1].objective)
 
 
-def _auto_starts(problem: Problem, run: Run, restarts: int, start: Start) -> list[list[dict[str, Coupling]]]:
+def _auto_starts(problem: Problem, rng: Random, restarts: int, start: Start) -> list[list[dict[str, Coupling]]]:
     """Couplings to start from. Where the first model permutes only, it need not be shuffled."""
     layered = partial(layer_by_layer, quadratic=True, updates=0, matching=Matching(signs=True))
     if start != "base":
-        return [layered(problem, start=_target(problem, run, start, layered))[0] for _ in range(restarts + 1)]
+        return [layered(problem, start=_target(problem, rng, start, layered))[0] for _ in range(restarts + 1)]
     unmatched = _unmatched(problem)
-    first = 1 if all(coupling.hard for coupling in unmatched[0].values()) else 0
+    first = 1 if permutes(unmatched[0]) else 0
     return [unmatched, layered(problem)[0]] + [
-        [*unmatched[:first], *(shuffled(each, run.rng) for each in unmatched[first:])] for _ in range(restarts)
+        [*unmatched[:first], *(shuffled(each, rng) for each in unmatched[first:])] for _ in range(restarts)
     ]
 
 
-def _target(problem: Problem, run: Run, start: Start, layered: Callable[..., Found]) -> dict[str, Tensor] | None:
+def _target(problem: Problem, rng: Random, start: Start, layered: Callable[..., Found]) -> dict[str, Tensor] | None:
     """The target that a layer-by-layer method begins with."""
     if start == "base":
         return None
     if start == "random":
-        return random_target(problem, run.rng)
-    return distilled_target(problem, run.rng, layered)
+        return random_target(problem, rng)
+    return distilled_target(problem, rng, layered)
 
 
-def _rebasin(problem: Problem, run: Run, *, sweeps: int = 100) -> Found:
+def _rebasin(problem: Problem, rng: Random, watch: Watch, *, sweeps: int = 100) -> Found:
     if len(problem.states) > 2:
-        return merge_many(problem, _unmatched(problem), rng=run.rng, sweeps=sweeps, watch=run.watch)
-    return jointly(problem, _unmatched(problem), signs=False, rng=run.rng, sweeps=sweeps, watch=run.watch)
+        return merge_many(problem, _unmatched(problem), rng=rng, sweeps=sweeps, watch=watch)
+    return jointly(problem, _unmatched(problem), signs=False, rng=rng, sweeps=sweeps, watch=watch)
 
 
-def _layered(problem: Problem, run: Run, start: Start, matching: Matching, **options: Any) -> Found:
+def _layered(problem: Problem, rng: Random, watch: Watch, start: Start, matching: Matching, **options: Any) -> Found:
     layered: Callable[..., Found] = partial(layer_by_layer, matching=matching, **options)
-    return layered(problem, start=_target(problem, run, start, layered), watch=run.watch)
+    return layered(problem, start=_target(problem, rng, start, layered), watch=watch)
 
 
-def _activation(problem: Problem, run: Run, *, sweeps: int = 100) -> Found:
-    return jointly(problem, _unmatched(problem), signs=True, rng=run.rng, sweeps=sweeps, watch=run.watch)
+def _activation(problem: Problem, rng: Random, watch: Watch, *, sweeps: int = 100) -> Found:
+    return jointly(problem, _unmatched(problem), signs=True, rng=rng, sweeps=sweeps, watch=watch)
 
 
 def _ot(
-    problem: Problem, run: Run, *, distance: Distance = "squared", epsilon: float | None = None, start: Start = "base"
+    problem: Problem,
+    rng: Random,
+    watch: Watch,
+    *,
+    distance: Distance = "squared",
+    epsilon: float | None = None,
+    start: Start = "base",
 ) -> Found:
     matching = Matching(epsilon=epsilon, distance=distance)
-    return _layered(problem, run, start, matching, quadratic=False, updates=0)
+    return _layered(problem, rng, watch, start, matching, quadratic=False, updates=0)
 
 
-def _wb(problem: Problem, run: Run, *, updates: int = 20, epsilon: float | None = None, start: Start = "base") -> Found:
-    return _layered(problem, run, start, Matching(epsilon=epsilon), quadratic=False, updates=updates)
-
-
-def _gwb(
-    problem: Problem, run: Run, *, updates: int = 20, epsilon: float | None = None, alpha: float = 5.0,
+def _wb(
+    problem: Problem,
+    rng: Random,
+    watch: Watch,
+    *,
+    updates: int = 20,
+    epsilon: float | None = None,
     start: Start = "base",
+) -> Found:
+    return _layered(problem, rng, watch, start, Matching(epsilon=epsilon), quadratic=False, updates=updates)
+
+
+def _gwb(  # noqa: PLR0913
+    problem: Problem, rng: Random, watch: Watch, *, updates: int = 20, epsilon: float | None = None,
+    alpha: float = 5.0, start: Start = "base",
 ) -> Found:  # fmt: skip
     weighed = replace(problem, importance=_hidden_importance(problem, alpha))
-    couplings, history = _layered(weighed, run, start, Matching(epsilon=epsilon), quadratic=True, updates=updates)
-    return couplings, Step.told(history, lambda: weighed.objective(couplings))
+    couplings, history = _layered(
+        weighed, rng, watch, start, Matching(epsilon=epsilon), quadratic=True, updates=updates
+    )
+    return couplings, Step.told(history, lambda: objective_of(weighed, couplings))
 
 
 def _hidden_importance(problem: Problem, alpha: float) -> dict[str, float]:
@@ -222,12 +245,12 @@ def _hidden_importance(problem: Problem, alpha: float) -> dict[str, float]:
     return importance
 
 
-def _fedma(problem: Problem, run: Run, *, sigma: float = 1.0, sigma0: float = 1.0) -> Found:
-    return matched_averaging(problem, sigma=sigma, sigma0=sigma0, watch=run.watch)
+def _fedma(problem: Problem, rng: Random, watch: Watch, *, sigma: float = 1.0, sigma0: float = 1.0) -> Found:
+    return matched_averaging(problem, sigma=sigma, sigma0=sigma0, watch=watch)
 
 
-def _c2m3(problem: Problem, run: Run, *, steps: int = 100) -> Found:
-    return cycle_consistent(problem, steps=steps, watch=run.watch)
+def _c2m3(problem: Problem, rng: Random, watch: Watch, *, steps: int = 100) -> Found:
+    return cycle_consistent(problem, steps=steps, watch=watch)
 
 
 METHODS: dict[str, Method] = {
@@ -239,22 +262,26 @@ METHODS: dict[str, Method] = {
         balance=True,
         order_free=True,
         correct="auto",
+        passes=20,
     ),
     "gwb": Method(
         "layer by layer by incoming weights, hidden-to-hidden weights included; target updated to the barycenter (for "
         "RNNs give epsilon=0.2: exact couplings end in poor optima)",
         "Akash, Li and Garcia Trillos (2022), Section 3, Algorithm 2; arXiv:2210.06671",
         _gwb,
+        passes=6,
     ),
     "wb": Method(
         "layer by layer by incoming weights, hidden-to-hidden weights left out; target updated to the barycenter",
         "Akash, Li and Garcia Trillos (2022), Section 2, Algorithm 1; arXiv:2210.06671",
         _wb,
+        passes=2,
     ),
     "ot": Method(
         "layer by layer by incoming weights, once, to the first model; squared or plain distance",
         "Singh and Jaggi (2020), Model Fusion via Optimal Transport; arXiv:1910.05653",
         _ot,
+        passes=1,
     ),
     "rebasin": Method(
         "weight matching: joint sweeps over incoming and outgoing weights without signs, to convergence; more than two "
@@ -262,6 +289,7 @@ METHODS: dict[str, Method] = {
         "Ainsworth, Hayase and Srinivasa (2023), Git Re-Basin, Algorithms 1 and 3; arXiv:2209.04836",
         _rebasin,
         order_free=True,
+        passes=5,
     ),
     "activation": Method(
         "activation matching: units that answer alike to data, sign included; each model to the mean of the others",
@@ -269,17 +297,22 @@ METHODS: dict[str, Method] = {
         _activation,
         order_free=True,
         terms="activations",
+        passes=1,
     ),
     "fedma": Method(
         "one-shot FedMA: layer by layer, one model after another, costs of a Beta-Bernoulli process, no new units",
         "Wang et al. (2020), Federated Learning with Matched Averaging; arXiv:2002.06440",
         _fedma,
+        passes=1,
     ),
     "c2m3": Method(
         "all spaces of all models at once, cycle-consistent, by Frank and Wolfe's method",
         "Crisostomi et al. (2024), Cycle-Consistent Multi-Model Merging; arXiv:2405.17897",
         _c2m3,
         order_free=True,
+        passes=30,
     ),
-    "vanilla": Method("no matching: the plain weighted average", "McMahan et al. (2017); arXiv:1602.05629", _vanilla),
+    "vanilla": Method(
+        "no matching: the plain weighted average", "McMahan et al. (2017); arXiv:1602.05629", _vanilla, passes=0
+    ),
 }

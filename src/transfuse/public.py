@@ -7,9 +7,9 @@ for torch. A new public name is added here, and nowhere else.
 from . import plots
 from .corrections import CORRECTIONS, Corrected, Correction, correct
 from .errors import FusionError, InputError, LayoutError, ProofError, TraceError
-from .fusing.networks import FusedStates, Fusion, align, fuse, fuse_states
+from .fusing import FusedStates, Fusion, align, fuse, fuse_states
 from .landscape import Barrier, Mark, Plane, Simplex, barrier, chain, evaluator, plane, simplex
-from .layout import Action, Axis, Block, Fixed, Layout, Run, Slot, Space, parse, permute
+from .layout import Axis, Block, Fixed, Layout, Permutation, Run, Slot, Space, Symmetry, parse, permute
 from .methods import METHODS, Method
 from .synthetic.budget import synthetic_inputs
 from .tracing import prove, rule, trace
@@ -17,7 +17,6 @@ from .tracing import prove, rule, trace
 __all__ = [
     "CORRECTIONS",
     "METHODS",
-    "Action",
     "Axis",
     "Barrier",
     "Block",
@@ -32,12 +31,14 @@ __all__ = [
     "LayoutError",
     "Mark",
     "Method",
+    "Permutation",
     "Plane",
     "ProofError",
     "Run",
     "Simplex",
     "Slot",
     "Space",
+    "Symmetry",
     "TraceError",
     "align",
     "barrier",

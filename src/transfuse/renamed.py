@@ -12,6 +12,7 @@ from typing import NoReturn
 RENAMED = {
     "transfuse.recalibrate": "transfuse.correct",
     "transfuse.Recalibration": "transfuse.Corrected",
+    "transfuse.Action": "transfuse.Permutation",
     "Fusion.recalibration": "Fusion.correction",
     "Method.finish": "Method.correct",
     "finish=": "correct=",

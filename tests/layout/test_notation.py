@@ -7,7 +7,7 @@ import yaml
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from transfuse import Axis, Fixed, Layout, LayoutError, Run, Slot, Space, parse
+from transfuse import Axis, Fixed, Layout, LayoutError, Run, Slot, Space, Symmetry, parse
 
 # --- What is printed reads back -----------------------------------------------------------------------------------
 
@@ -25,7 +25,8 @@ NAMES = st.sampled_from(["conv1.out", "a", "lstm.l0", "null", "0x1F", "-", "é",
 def layouts(draw: st.DrawFn) -> Layout:
     """Any layout at all: it need not be regular to be written down."""
     names = draw(st.lists(NAMES, min_size=1, max_size=3, unique=True))
-    spaces = [st.builds(Space, st.just(name), st.integers(1, 99), st.booleans(), st.booleans()) for name in names]
+    symmetries = st.builds(Symmetry, st.booleans(), st.booleans())
+    spaces = [st.builds(Space, st.just(name), st.integers(1, 99), symmetries) for name in names]
     cells = st.lists(st.builds(Slot, st.sampled_from(names), st.booleans()), min_size=1, max_size=5).map(tuple)
     runs = st.builds(Run, cells, st.none() | st.lists(st.integers(0, 99), max_size=4).map(tuple))
     segments = st.lists(st.builds(Fixed, st.integers(1, 99)) | runs, max_size=4).map(tuple)

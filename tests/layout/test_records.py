@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from random_layouts import layouts, shapes, states, walk
-from transfuse import Axis, Fixed, Layout, LayoutError, Run, Slot, Space, parse
+from transfuse import Axis, Fixed, Layout, LayoutError, Run, Slot, Space, Symmetry, parse
 
 
 def problems(error: pytest.ExceptionInfo[LayoutError]) -> list[str]:
@@ -62,7 +62,7 @@ def test_a_layout_can_be_pickled():
 
 def test_a_space_is_found_by_its_name_and_an_unknown_name_is_told_the_known_ones():
     layout = parse("{spaces: {a: 2 signs, b: 3}, tensors: {}}")
-    assert layout["a"] == Space("a", 2, signs=True)
+    assert layout["a"] == Space("a", 2, Symmetry(signs=True))
     with pytest.raises(LayoutError, match="no space is called 'c'; the spaces of this layout: a, b"):
         layout["c"]
 

@@ -2,6 +2,7 @@
 
 import copy
 import functools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -105,9 +106,8 @@ def test_the_proof_catches_a_symmetry_that_is_not_there(network):
             if getattr(space, kind) or not reads_units(layout, space.name):
                 continue
             claimed = tuple(
-                transfuse.Space(s.name, s.units, s.signs or (s is space and kind == "signs"),
-                                s.scales or (s is space and kind == "scales")) for s in layout.spaces
-            )  # fmt: skip
+                replace(s, symmetry=replace(s.symmetry, **{kind: True})) if s is space else s for s in layout.spaces
+            )
             broken = Layout(claimed, layout.tensors)
             with pytest.raises(ProofError, match=f"space {space.name}: .*negated or scaled"):
                 transfuse.prove(model, network.inputs(), broken)

@@ -1,35 +1,36 @@
 """Barycenters of states on a layout: labels and tensors, no modules."""
 
-from .carrying import Pair, carried
-from .coupling import Coupling, Matrices, packed
+from .coupling import Coupling, CouplingMatrices, Couplings, Plan, packed, permutes
 from .history import Step, unwatched
 from .matching import Distance, Matching
-from .objective import Problem, averages
+from .objective import averaged, averages, mean, objective_of
+from .problem import Problem
 from .starts import Start, distilled_target, merged, random_target, shuffled
-from .sweeps.cycle import cycle_consistent
-from .sweeps.joint import jointly, merge_many
-from .sweeps.layered import layer_by_layer
-from .sweeps.matched import matched_averaging
+from .sweeps import cycle_consistent, jointly, layer_by_layer, matched_averaging, merge_many
 
 __all__ = [
     "Coupling",
+    "CouplingMatrices",
+    "Couplings",
     "Distance",
     "Matching",
-    "Matrices",
-    "Pair",
+    "Plan",
     "Problem",
     "Start",
     "Step",
+    "averaged",
     "averages",
-    "carried",
     "cycle_consistent",
     "distilled_target",
     "jointly",
     "layer_by_layer",
     "matched_averaging",
+    "mean",
     "merge_many",
     "merged",
+    "objective_of",
     "packed",
+    "permutes",
     "random_target",
     "shuffled",
     "unwatched",

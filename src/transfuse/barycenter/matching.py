@@ -9,11 +9,12 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from ..layout import Permutation
 from ..transport import ascend, entropic
 from ..types import State
-from .carrying import Couplings
-from .coupling import Coupling
-from .objective import Problem, Target
+from .coupling import Coupling, Couplings, Plan, best_coupling, same
+from .problem import Problem
+from .scores import Target, agreement, features, target_features, unit_scores
 
 Distance = Literal["squared", "plain"]
 
@@ -51,12 +52,12 @@ def couple(
     def scores(coupling: Coupling) -> Tensor:
         if matching.distance == "plain":
             return -_distances(problem, space, model, target, couplings)[None]
-        return problem.scores(space, model, target, {**couplings, space: coupling}, tensors=touched)
+        return unit_scores(problem, space, model, target, {**couplings, space: coupling}, tensors=touched)
 
     if matching.epsilon is not None:
         repeats = 20 if problem.is_quadratic(space, touched) else 1
         return _entropic(scores, couplings[space], matching.epsilon, repeats=repeats)
-    return Coupling.best(scores(couplings[space]), signs=matching.signs and problem.layout[space].signs)
+    return best_coupling(scores(couplings[space]), problem.layout[space].symmetry, signs=matching.signs)
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,33 +71,37 @@ class Match:
 
 def best_match(problem: Problem, space: str, model: int, target: Target, *, couplings: Couplings, signs: bool) -> Match:
     """The exact coupling where the agreement is linear; the end of a monotone ascent where it is quadratic."""
-    allowed = signs and problem.layout[space].signs
+    symmetry = problem.layout[space].symmetry
     touched = [name for name in problem.terms_of(space) if name in target]
     present = couplings[space]
 
     if not problem.is_quadratic(space, touched):
-        scores = problem.scores(space, model, target, couplings, tensors=touched)
-        found = Coupling.best(scores, signs=allowed)
-        return Match(found, present.agreement(scores), found.agreement(scores)) if present.hard else Match(found)
+        scores = unit_scores(problem, space, model, target, couplings, tensors=touched)
+        found = best_coupling(scores, symmetry, signs=signs)
+        if not isinstance(present, Permutation) or not isinstance(found, Permutation):
+            return Match(found)
+        return Match(found, present.agreement(scores), found.agreement(scores))
     twice = [name for name in touched if problem.is_quadratic(space, [name])]
-    linear = problem.scores(space, model, target, couplings, tensors=[name for name in touched if name not in twice])
+    linear = unit_scores(
+        problem, space, model, target, couplings, tensors=[name for name in touched if name not in twice]
+    )
     stands = [pair.target.tensor for pair in problem.blocks_of[space]]
     bilinear = all(stands.count(name) == 2 for name in twice)
 
     def at(coupling: Coupling) -> tuple[float, Tensor]:
         """The agreement and its gradient. What is bilinear in a permutation is half of its own gradient along it."""
         moved = {**couplings, space: coupling}
-        slopes = problem.scores(space, model, target, moved, tensors=twice)
-        if coupling.hard and bilinear:
+        slopes = unit_scores(problem, space, model, target, moved, tensors=twice)
+        if isinstance(coupling, Permutation) and bilinear:
             value = coupling.agreement(linear) + coupling.agreement(slopes) / 2
         else:
-            value = problem.agreement(model, target, moved, touched)
+            value = agreement(problem, model, target, moved, touched)
         return value, slopes.add_(linear)
 
     best, before, after = ascend(
         present,
         at=at,
-        vertex=lambda slopes: Coupling.best(slopes, signs=allowed),
+        vertex=lambda slopes: best_coupling(slopes, symmetry, signs=signs),
         matrix=lambda coupling: coupling.carriers(len(linear)),
     )
     return Match(best, before, after)
@@ -105,7 +110,7 @@ def best_match(problem: Problem, space: str, model: int, target: Target, *, coup
 def _distances(problem: Problem, space: str, model: int, target: State, couplings: Couplings) -> Tensor:
     """Euclidean distances of the weights of the target's units and of a model's, [target units, model units]."""
     pairs = [pair for pair in problem.blocks_of[space] if pair.target.tensor in target]
-    left, right = problem.target_features(target, pairs), problem.features(model, pairs, couplings)
+    left, right = target_features(problem, target, pairs), features(problem, model, pairs, couplings)
     return torch.cdist(left, right, compute_mode="donot_use_mm_for_euclid_dist")
 
 
@@ -115,8 +120,8 @@ def _entropic(scores: Callable[[Coupling], Tensor], start: Coupling, epsilon: fl
     for _ in range(repeats):
         plan = entropic(scores(coupling).sum(0), epsilon, iterations=2000, tolerance=1e-3)
         error = 0.0 if plan.converged else plan.column_error
-        found = Coupling(soft=torch.stack([plan.coupling, plan.coupling]), column_error=error)
-        settled = found.same_as(coupling)
+        found = Plan.of(plan.coupling, error)
+        settled = same(found, coupling)
         coupling = found
         if settled:
             break

@@ -18,9 +18,10 @@ import torch
 from torch import Tensor
 
 from ..transport import exact, grouped
-from .carrying import Couplings
-from .coupling import Coupling
-from .objective import Problem
+from .coupling import Coupling, Couplings, Plan
+from .objective import barycenter
+from .problem import Problem
+from .scores import features
 
 Start = Literal["base", "random", "distilled"]
 Layered = Callable[..., tuple[list[dict[str, Coupling]], Sequence[object]]]
@@ -43,7 +44,7 @@ def distilled_target(problem: Problem, rng: np.random.Generator, layered: Layere
     """The first model alone fused, layer by layer, into a random target."""
     alone = replace(problem, states=problem.states[:1], weights=[1.0])
     couplings, _ = layered(alone, start=random_target(problem, rng))
-    return alone.barycenter(couplings, alone.terms)
+    return barycenter(alone, couplings, alone.terms)
 
 
 def merged(problem: Problem, model: int) -> dict[str, Coupling]:
@@ -54,7 +55,7 @@ def merged(problem: Problem, model: int) -> dict[str, Coupling]:
     """
     couplings = problem.start(model)
     for space, coupling in couplings.items():
-        if not coupling.hard and problem.widths[space] < coupling.width and problem.terms_of(space):
+        if problem.widths[space] < coupling.width and problem.terms_of(space):
             couplings[space] = _grouping(problem, model, space, couplings)
     return couplings
 
@@ -65,7 +66,7 @@ def _grouping(problem: Problem, model: int, space: str, couplings: Couplings) ->
     total: Tensor | None = None
     for pair in problem.blocks_of[space]:
         if pair.target.tensor in problem.terms:
-            units = problem.features(model, [pair], couplings)
+            units = features(problem, model, [pair], couplings)
             units = units if pair.target.side == "produces" else units * (width / count)
             total = units @ units.T if total is None else total.addmm_(units, units.T)
     assert total is not None, "a space with terms has blocks"
@@ -74,7 +75,7 @@ def _grouping(problem: Problem, model: int, space: str, couplings: Couplings) ->
     matrix = member / member.sum(1, keepdim=True)
     if width % count:
         matrix = exact(matrix @ total)
-    return Coupling(soft=torch.stack([matrix, matrix]))
+    return Plan.of(matrix)
 
 
 def shuffled(couplings: Couplings, rng: np.random.Generator) -> dict[str, Coupling]:

@@ -2,30 +2,32 @@
 
 In: safetensors (one file, or several with an index), files of `torch.save`, Hugging Face folders, export archives. Out:
 states whose tensors are read when asked for. Results are written whole or not at all, with their provenance and a model
-card. Not here: modules.
+card. A format is a file of this room and a row of `FORMATS`. Not here: modules.
 """
 
+from .format import SHARD, Format, Output
 from .opening import fitted, open_checkpoint
-from .provenance import KEY, Provenance, card, card_path, sources
-from .records import Checkpoint, Entry, Tensors, Wrapping, entries_of, renamed, size_told
-from .writing import SHARD, check_writable, write_checkpoint
+from .provenance import KEY, Provenance, card, card_path, origins_of
+from .records import Checkpoint, Wrapping, size_told
+from .table import FORMATS
+from .writing import check_new, check_writable, write_checkpoint
 
 __all__ = [
+    "FORMATS",
     "KEY",
     "SHARD",
     "Checkpoint",
-    "Entry",
+    "Format",
+    "Output",
     "Provenance",
-    "Tensors",
     "Wrapping",
     "card",
     "card_path",
+    "check_new",
     "check_writable",
-    "entries_of",
     "fitted",
     "open_checkpoint",
-    "renamed",
+    "origins_of",
     "size_told",
-    "sources",
     "write_checkpoint",
 ]

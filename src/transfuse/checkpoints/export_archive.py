@@ -19,11 +19,17 @@ import torch
 from torch import Tensor
 
 from ..errors import InputError
-from .records import Entry, Tensors
+from ..files import whole_file
+from ..lazy import Entry, LazyState
+from ..types import State
+from .format import Format, Opener, Output
+from .provenance import KEY
+from .records import Checkpoint
 from .safetensors_file import raw
 
 CONFIG = "data/weights/model_weights_config.json"
-DTYPES = {
+ENDING = ".pt2"
+DTYPES = {  # by their numbers in the archive: torch._export.serde.schema.ScalarType
     1: torch.uint8, 2: torch.int8, 3: torch.int16, 4: torch.int32, 5: torch.int64, 6: torch.float16, 7: torch.float32,
     8: torch.float64, 10: torch.complex64, 11: torch.complex128, 12: torch.bool, 13: torch.bfloat16,
     28: torch.uint16, 29: torch.float8_e4m3fn, 30: torch.float8_e5m2, 34: torch.uint32, 35: torch.uint64,
@@ -38,7 +44,7 @@ def is_archive(path: Path) -> bool:
         return any(name.endswith(CONFIG) for name in archive.namelist())
 
 
-def read(path: Path) -> tuple[Tensors, dict[str, str], dict[str, str]]:
+def read(path: Path) -> tuple[LazyState, dict[str, str], dict[str, str]]:
     """Tensors, ties and texts of an archive.
 
     Raises:
@@ -57,8 +63,8 @@ def read(path: Path) -> tuple[Tensors, dict[str, str], dict[str, str]]:
     except (zipfile.BadZipFile, KeyError, ValueError, TypeError, struct.error) as error:
         raise InputError(f"{path} is no whole export archive ({error}); save or download it again") from error
     entries = [_entry(name, spec) for name, spec in config.items()]
-    read_one = Tensors(entries, lambda entry: _mapped(path, entry, places[entry.name], config[entry.name]))
-    return read_one, _ties(config), texts
+    tensors = LazyState(entries, lambda entry: _mapped(path, entry, places[entry.name], config[entry.name]))
+    return tensors, _ties(config), texts
 
 
 def _config(archive: zipfile.ZipFile) -> tuple[str, dict[str, Any]]:
@@ -99,13 +105,16 @@ def _mapped(path: Path, entry: Entry, start: int, spec: Mapping[str, Any]) -> Te
 
 
 def _ties(config: Mapping[str, Any]) -> dict[str, str]:
-    """Name -> first name of the same payload, seen in the same way."""
+    """Each name that is a further one of some tensor, with the first name of that tensor.
+
+    Told by places in the archive, not in memory (`modules.ties_of`): tensors are not read for it.
+    """
     first: dict[str, str] = {}
     seen = {name: json.dumps([spec["path_name"], spec["tensor_meta"]], sort_keys=True) for name, spec in config.items()}
     return {name: first[key] for name, key in seen.items() if first.setdefault(key, name) != name}
 
 
-def write(path: Path, template: Path, tensors: Mapping[str, Tensor], texts: Mapping[str, str]) -> None:
+def write(path: Path, template: Path, tensors: State, texts: Mapping[str, str]) -> None:
     """A copy of an archive with other weights of the same shapes, and with further texts."""
     with zipfile.ZipFile(template) as old, zipfile.ZipFile(path, "w", zipfile.ZIP_STORED, allowZip64=True) as new:
         root, config = _config(old)
@@ -122,7 +131,7 @@ def write(path: Path, template: Path, tensors: Mapping[str, Tensor], texts: Mapp
             new.writestr(f"{root}extra/{name}", text)
 
 
-def _check_rewritable(config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None:
+def _check_rewritable(config: Mapping[str, Any], tensors: State) -> None:
     """Only whole, contiguous tensors of the same shapes can take the place of what is there."""
     for name, spec in config.items():
         entry, meta = _entry(name, spec), spec["tensor_meta"]
@@ -134,3 +143,18 @@ def _check_rewritable(config: Mapping[str, Any], tensors: Mapping[str, Tensor]) 
                 f"the exported program is made for {name} of shape {list(entry.shape)}, the result has "
                 f"{list(tensors[name].shape)}; write .safetensors instead"
             )
+
+
+def _open(path: Path, opener: Opener) -> Checkpoint:
+    tensors, ties, texts = read(path)
+    return Checkpoint(path, FORMAT.name, tensors, (path,), ties, texts)
+
+
+def _write(out: Path, output: Output) -> list[Path]:
+    texts = {**output.like.metadata, f"{KEY}.json": output.provenance.json()}
+    with whole_file(out) as temporary:
+        write(temporary, output.like.path, output.tensors, texts)
+    return [out]
+
+
+FORMAT = Format("export", "an export archive", (ENDING,), is_archive, _open, _write, copies_input=True)

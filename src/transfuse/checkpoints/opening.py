@@ -5,106 +5,51 @@ The format is told by what the file is: its ending only decides between what con
 
 from __future__ import annotations
 
-import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from torch import Tensor
-
 from ..errors import InputError, listing
-from .export_archive import is_archive
-from .export_archive import read as read_archive
-from .pytorch_file import read as read_pytorch
-from .pytorch_file import without_prefix
-from .records import Checkpoint, Kind, Tensors, Wrapping, entries_of, renamed
-from .safetensors_file import read as read_safetensors
-
-INDEX = ".index.json"
-WEIGHTS = ("model.safetensors", f"model.safetensors{INDEX}", "pytorch_model.bin", f"pytorch_model.bin{INDEX}")
+from ..lazy import with_names
+from .format import Format
+from .records import Checkpoint
+from .sharded_files import INDEX
+from .table import FORMATS
 
 
-def open_checkpoint(path: str | Path) -> Checkpoint:
+def open_checkpoint(path: str | Path, *, formats: Sequence[Format] = FORMATS) -> Checkpoint:
     """Open a file or folder; tensors are read when they are asked for.
+
+    Args:
+        path: Where it is.
+        formats: The table of formats; the first one that recognises the path opens it.
 
     Raises:
         InputError: it is missing, damaged, of no known format, or would need code to be run.
     """
     path = Path(path)
-    if path.is_dir():
-        return _folder(path)
     if not path.exists():
-        raise InputError(f"{path} does not exist; expected a checkpoint ({_near(path)})")
+        raise InputError(f"{path} does not exist; expected a checkpoint ({_near(path, formats)})")
     try:
-        return _file(path)
+        return _opened(path, formats)
     except OSError as error:
         raise InputError(f"{path} cannot be read ({error.strerror or error}); check the file and its rights") from error
 
 
-def _near(path: Path) -> str:
+def _opened(path: Path, formats: Sequence[Format]) -> Checkpoint:
+    """What the first format that recognises a path makes of it."""
+    row = next(row for row in formats if row.recognises(path))
+    return row.open(path, lambda other: _opened(other, formats))
+
+
+def _near(path: Path, formats: Sequence[Format]) -> str:
     """What there is instead, in the folder that was named."""
     folder = path.parent
     if not folder.is_dir():
         return f"there is no folder {folder}"
-    endings = {".safetensors", ".pt", ".pth", ".ckpt", ".bin", ".pt2"}
-    found = sorted(each.name for each in folder.iterdir() if each.suffix in endings or each.name.endswith(INDEX))
+    endings = (INDEX, *(ending for row in formats for ending in row.endings))
+    found = sorted(each.name for each in folder.iterdir() if each.name.endswith(endings))
     return f"in that folder: {', '.join(found[:6])}" if found else "no checkpoints are in that folder"
-
-
-def _file(path: Path) -> Checkpoint:
-    if path.name.endswith(INDEX):
-        return _sharded(path)
-    if path.suffix == ".safetensors":
-        tensors, metadata = read_safetensors(path)
-        return _with_ties(path, "safetensors", tensors, metadata, (path,))
-    if is_archive(path):
-        archived, ties, texts = read_archive(path)
-        return Checkpoint(path, "export", archived, (path,), ties, texts)
-    state, ties, wrapping = read_pytorch(path)
-    return Checkpoint(path, "pytorch", state, (path,), ties, {}, wrapping)
-
-
-def _with_ties(
-    path: Path, kind: Kind, tensors: Mapping[str, Tensor], metadata: Mapping[str, str], files: tuple[Path, ...]
-) -> Checkpoint:
-    """Tied tensors that a file names in its metadata (as `safetensors.torch.save_model` does) under each name."""
-    ties = {name: kept for name, kept in metadata.items() if name not in tensors and kept in tensors}
-    own = {name: name for name in tensors}
-    stripped, prefix = without_prefix(dict.fromkeys([*own, *ties]))  # type: ignore[arg-type]
-    sources = {name: (own | ties)[prefix + name] for name in stripped}
-    return Checkpoint(
-        path, kind, renamed(tensors, sources), files,
-        {name.removeprefix(prefix): kept.removeprefix(prefix) for name, kept in ties.items()},
-        {name: text for name, text in metadata.items() if name not in ties}, Wrapping(prefix=prefix),
-    )  # fmt: skip
-
-
-def _sharded(index: Path) -> Checkpoint:
-    """Several files, and an index that says which tensor is where."""
-    try:
-        content = json.loads(index.read_text("utf-8"))
-        homes = {str(name): index.parent / str(file) for name, file in content["weight_map"].items()}
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise InputError(f"{index} is no index of a sharded checkpoint; expected JSON with a weight_map") from error
-    files = tuple(dict.fromkeys(homes.values()))
-    if missing := [file.name for file in files if not file.exists()]:
-        raise InputError(listing(f"{index} names files that are not there:", missing))
-    parts = {file: _file(file) for file in files}
-    absent = [f"{name} in {file.name}" for name, file in homes.items() if name not in parts[file].tensors]
-    if absent:
-        raise InputError(listing(f"{index} names tensors that are not there:", absent))
-    entries = {name: entries_of(parts[file].tensors)[name] for name, file in homes.items()}
-    tensors = Tensors(list(entries.values()), lambda entry: parts[homes[entry.name]].tensors[entry.name])
-    metadata = {key: text for part in parts.values() for key, text in part.metadata.items()}
-    return _with_ties(index, "sharded", tensors, metadata, files)
-
-
-def _folder(path: Path) -> Checkpoint:
-    """A folder as `transformers` writes it: the first kind of weights that is there."""
-    found = next((path / name for name in WEIGHTS if (path / name).exists()), None)
-    if found is None:
-        raise InputError(f"{path} holds no weights; expected one of {', '.join(WEIGHTS)}")
-    return replace(_file(found), path=path, kind="huggingface")
 
 
 def fitted(checkpoint: Checkpoint, names: Collection[str], ties: Mapping[str, str] | None = None) -> Checkpoint:
@@ -128,7 +73,7 @@ def fitted(checkpoint: Checkpoint, names: Collection[str], ties: Mapping[str, st
     known_ties = {**checkpoint.ties, **(ties or {})}
     kept |= {name: own for name, own in known_ties.items() if name in sources and own in sources}
     wrapping = replace(checkpoint.wrapping, prefix=checkpoint.wrapping.prefix + prefix)
-    return replace(checkpoint, tensors=renamed(checkpoint.tensors, sources), ties=kept, wrapping=wrapping)
+    return replace(checkpoint, tensors=with_names(checkpoint.tensors, sources), ties=kept, wrapping=wrapping)
 
 
 def _prefix_to_remove(known: list[str], names: set[str], tied: Mapping[str, str]) -> str:

@@ -19,8 +19,15 @@ KEY = "transfuse"
 
 
 @dataclass(frozen=True)
-class Source:
-    """One input: the names of its files with their SHA-256, its share in the result."""
+class Origin:
+    """One input of a result.
+
+    Args:
+        name: Of the file or folder.
+        sha256: Hashes of the files that hold its tensors, by file name.
+        bytes: Size of its tensors.
+        weight: Its share in the result.
+    """
 
     name: str
     sha256: Mapping[str, str]
@@ -33,19 +40,19 @@ class Provenance:
     """What was done to which files.
 
     Args:
-        sources: The inputs.
+        sources: The inputs, with their shares.
         verb: `fuse` or `align`.
         method: Row of the methods table.
         citation: Where the method was published.
         options: Options of the method, and of what followed it.
-        seed: Of everything random.
-        status: How it ended.
+        seed: The seed of everything random.
+        status: How the work ended.
         objective: The last value of the objective.
         command: A command that does it again.
-        versions: Of the packages that did it.
+        versions: Versions of the packages that did it.
     """
 
-    sources: tuple[Source, ...]
+    sources: tuple[Origin, ...]
     verb: str
     method: str
     citation: str
@@ -57,14 +64,14 @@ class Provenance:
     versions: Mapping[str, str] = field(default_factory=package_versions)
 
     def json(self) -> str:
-        """As text."""
+        """The record as JSON, which a checkpoint carries in its metadata."""
         return json.dumps(asdict(self), sort_keys=True)
 
 
-def sources(checkpoints: Sequence[Checkpoint], weights: Sequence[float]) -> tuple[Source, ...]:
-    """The inputs with the hashes of their files."""
+def origins_of(checkpoints: Sequence[Checkpoint], weights: Sequence[float]) -> tuple[Origin, ...]:
+    """Each checkpoint as one input of a result, with the hashes of its files."""
     return tuple(
-        Source(each.path.name, {file.name: sha256(file) for file in each.files}, each.bytes, weight)
+        Origin(each.path.name, {file.name: sha256(file) for file in each.files}, each.bytes, weight)
         for each, weight in zip(checkpoints, weights, strict=True)
     )
 

@@ -1,10 +1,12 @@
 """Files of `torch.save`: state dicts, bare or wrapped. Read with `weights_only=True`: no code in a file ever runs.
 
-In: a path. Out: the tensors (mapped into memory where the file allows), what is tied, how the state lay in the file.
+In: a path. Out: the tensors (mapped into memory where the file allows), what is tied, how the state lay in the file;
+and the way back, in the same wrapping.
 """
 
 from __future__ import annotations
 
+import json
 import pickle
 import warnings
 from collections import OrderedDict
@@ -16,14 +18,18 @@ import torch
 from torch import Tensor
 
 from ..errors import InputError
+from ..files import whole_file
 from ..modules import ties_of
-from .records import Wrapping
+from ..types import State
+from .format import Format, Opener, Output
+from .provenance import KEY
+from .records import Checkpoint, Wrapping, wrapper_prefix
 
 WRAPPERS = (
     "state_dict", "model_state_dict", "model_state", "model", "net", "network", "module", "weights", "params",
     "ema_state_dict", "model_ema", "params_ema", "student", "teacher",
 )  # fmt: skip
-PREFIXES = ("module.", "_orig_mod.")  # DataParallel, torch.compile
+ENDINGS = (".pt", ".pth", ".ckpt", ".bin")
 _PLAIN = (str, int, float, bool, type(None))
 
 
@@ -39,7 +45,8 @@ def read(path: Path) -> tuple[dict[str, Tensor], dict[str, str], Wrapping]:
     rest = {name: value for name, value in state.items() if name not in tensors}
     if keys:
         rest = {name: value for name, value in content.items() if name != keys[0]}
-    tensors, prefix = without_prefix(tensors)
+    prefix = wrapper_prefix(list(tensors))
+    tensors = {name.removeprefix(prefix): tensor for name, tensor in tensors.items()}
     versions = dict(getattr(state, "_metadata", {}))
     return tensors, ties_of(tensors), Wrapping(keys, prefix, {k: v for k, v in rest.items() if is_plain(v)}, versions)
 
@@ -82,14 +89,6 @@ def _state_in(content: Any, path: Path) -> tuple[Mapping[str, Any], tuple[str, .
     )
 
 
-def without_prefix(tensors: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], str]:
-    """Names without what wrappers of modules put before all of them, and what that was."""
-    names, removed = list(tensors), ""
-    while prefix := next((p for p in PREFIXES if names and all(name.startswith(p) for name in names)), ""):
-        names, removed = [name.removeprefix(prefix) for name in names], removed + prefix
-    return dict(zip(names, tensors.values(), strict=True)), removed
-
-
 def is_plain(value: Any) -> bool:
     """Whether a value is made of numbers, texts, lists and mappings only."""
     if isinstance(value, Mapping):
@@ -97,8 +96,8 @@ def is_plain(value: Any) -> bool:
     return all(map(is_plain, value)) if isinstance(value, list | tuple) else isinstance(value, _PLAIN)
 
 
-def content_of(
-    tensors: Mapping[str, Tensor], ties: Mapping[str, str], wrapping: Wrapping, provenance: Mapping[str, Any]
+def _content(
+    tensors: State, ties: Mapping[str, str], wrapping: Wrapping, provenance: Mapping[str, Any]
 ) -> dict[str, Any]:
     """What to save: the state, wrapped as it was, tied tensors sharing their memory, with its provenance."""
     state: OrderedDict[str, Tensor] = OrderedDict()
@@ -109,8 +108,24 @@ def content_of(
         state[wrapping.prefix + name] = tensor.detach().contiguous()
     state._metadata = {**wrapping.versions}  # type: ignore[attr-defined]
     if wrapping.keys:
-        return {**wrapping.rest, wrapping.keys[0]: state, "transfuse": dict(provenance)}
-    state._metadata["transfuse"] = dict(provenance)  # type: ignore[attr-defined]
+        return {**wrapping.rest, wrapping.keys[0]: state, KEY: dict(provenance)}
+    state._metadata[KEY] = dict(provenance)  # type: ignore[attr-defined]
     if wrapping.rest:
         state.update(wrapping.rest)
     return state
+
+
+def _open(path: Path, opener: Opener) -> Checkpoint:
+    state, ties, wrapping = read(path)
+    return Checkpoint(path, FORMAT.name, state, (path,), ties, {}, wrapping)
+
+
+def _write(out: Path, output: Output) -> list[Path]:
+    like = output.like
+    content = _content(output.tensors, like.ties, like.wrapping, json.loads(output.provenance.json()))
+    with whole_file(out) as temporary:
+        torch.save(content, temporary)
+    return [out]
+
+
+FORMAT = Format("pytorch", "a PyTorch file", ENDINGS, lambda path: True, _open, _write)

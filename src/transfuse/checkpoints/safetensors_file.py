@@ -2,6 +2,14 @@
 
 In: a path. Out: tensors that are mapped into memory when asked for and let go with them; and the way back, one tensor
 after another, never all at once. https://huggingface.co/docs/safetensors describes the format.
+
+The header is read and judged by the format's own library, `safetensors.safe_open`. Two things are done here, because
+the library does them at the price of memory:
+
+- Numbers are mapped tensor by tensor. As PyTorch tensors, the library maps the whole file privately: Linux refuses that
+  where the file is larger than memory and swap, and all pages that were ever touched stay until the file is closed. As
+  arrays, the library copies.
+- Files are written tensor by tensor: the library's writer wants all tensors in memory.
 """
 
 from __future__ import annotations
@@ -14,11 +22,18 @@ from typing import Any, BinaryIO
 
 import numpy as np
 import torch
+from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from ..errors import InputError
-from .records import Entry, Tensors
+from ..files import whole_file
+from ..lazy import Entry, LazyState, with_names
+from ..types import State
+from .format import Format, Opener, Output
+from .provenance import KEY
+from .records import Checkpoint, Wrapping, wrapper_prefix
 
+ENDING = ".safetensors"
 DTYPES = {
     "F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16,
     "I64": torch.int64, "I32": torch.int32, "I16": torch.int16, "I8": torch.int8,
@@ -26,62 +41,44 @@ DTYPES = {
     "F8_E4M3": torch.float8_e4m3fn, "F8_E5M2": torch.float8_e5m2, "C64": torch.complex64,
 }  # fmt: skip
 NAMES = {dtype: name for name, dtype in DTYPES.items()}
-_LONGEST = 100_000_000  # bytes of a header, as in the reference implementation
 
 
-def read(path: Path) -> tuple[Tensors, dict[str, str]]:
+def read(path: Path) -> tuple[LazyState, dict[str, str]]:
     """The tensors and the metadata of a file.
 
     Raises:
-        InputError: the file is no safetensors file, or not all of it is there.
+        InputError: the file is no safetensors file, not all of it is there, or a tensor has a type unknown to PyTorch.
     """
     try:
-        header, start = _header(path)
-        metadata = {str(key): str(value) for key, value in (header.pop("__metadata__", None) or {}).items()}
-        places = {name: _place(name, spec, start) for name, spec in header.items()}
-        _check_tiling(places, path.stat().st_size, start)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        with safe_open(path, "numpy") as file:  # of the frameworks, the one that maps nothing to be written to
+            entries = [_entry(name, file.get_slice(name), path) for name in file.offset_keys()]
+            metadata = dict(file.metadata() or {})
+    except SafetensorError as error:
         raise InputError(f"{path} is no whole safetensors file ({error}); save or download it again") from error
-    entries = [entry for entry, _, _ in places.values()]
-    return Tensors(entries, lambda entry: _mapped(path, entry, places[entry.name][1])), metadata
+    places = _places(entries, path.stat().st_size)
+    return LazyState(entries, lambda entry: _mapped(path, entry, places[entry.name])), metadata
 
 
-def _header(path: Path) -> tuple[dict[str, Any], int]:
-    """The header and where the numbers start."""
-    size = path.stat().st_size
-    with path.open("rb") as file:
-        first = file.read(8)
-        if len(first) < 8:
-            raise ValueError(f"it has {size} bytes")
-        length = struct.unpack("<Q", first)[0]
-        if length > min(size - 8, _LONGEST):
-            raise ValueError(f"its header would have {length} bytes, of {size} in the file")
-        header = json.loads(file.read(length))
-    if not isinstance(header, dict):
-        raise ValueError("its header is no mapping")
-    return header, 8 + length
+def _entry(name: str, found: Any, path: Path) -> Entry:
+    """What the header says about a tensor."""
+    if found.get_dtype() not in DTYPES:
+        raise InputError(
+            f"{path}: tensor {name} has the unknown type {found.get_dtype()!r}; expected one of {', '.join(DTYPES)}. "
+            "Convert it first"
+        )
+    return Entry(name, DTYPES[found.get_dtype()], tuple(found.get_shape()))
 
 
-def _place(name: str, spec: Mapping[str, Any], start: int) -> tuple[Entry, int, int]:
-    """What a tensor is, and where in the file it begins and ends."""
-    if spec["dtype"] not in DTYPES:
-        raise ValueError(f"tensor {name} has the unknown type {spec['dtype']!r}")
-    entry = Entry(name, DTYPES[spec["dtype"]], tuple(int(length) for length in spec["shape"]))
-    begin, end = spec["data_offsets"]
-    if end - begin != entry.bytes or min(begin, *entry.shape, 0) < 0:
-        raise ValueError(f"tensor {name} of shape {list(entry.shape)} has {end - begin} bytes")
-    return entry, start + begin, start + end
+def _places(entries: Sequence[Entry], size: int) -> dict[str, int]:
+    """The byte at which each tensor begins: tensors follow each other without gaps, to the end of the file.
 
-
-def _check_tiling(places: Mapping[str, tuple[Entry, int, int]], size: int, start: int) -> None:
-    """Tensors follow each other without gap or overlap, up to the end of the file."""
-    at = start
-    for entry, begin, end in sorted(places.values(), key=lambda place: place[1:]):
-        if begin != at:
-            raise ValueError(f"tensor {entry.name} begins at {begin}, expected {at}")
-        at = end
-    if at != size:
-        raise ValueError(f"its tensors end at {at}, the file has {size} bytes")
+    The library has refused every file in which they do not.
+    """
+    at = size - sum(entry.bytes for entry in entries)
+    places = {}
+    for entry in entries:
+        places[entry.name], at = at, at + entry.bytes
+    return places
 
 
 def _mapped(path: Path, entry: Entry, begin: int) -> Tensor:
@@ -95,14 +92,14 @@ def _mapped(path: Path, entry: Entry, begin: int) -> Tensor:
     return flat.view(entry.dtype).view(entry.shape)
 
 
-def write(file: BinaryIO, entries: Sequence[Entry], tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> None:
+def write(file: BinaryIO, entries: Sequence[Entry], tensors: State, metadata: Mapping[str, str]) -> None:
     """Write tensors one after another; those of wide types first, so that all are aligned.
 
     Args:
         file: Open for writing.
         entries: What to write.
         tensors: Where to find it.
-        metadata: Texts.
+        metadata: Texts by name.
     """
     ordered = sorted(entries, key=lambda entry: (-entry.dtype.itemsize, entry.name))
     header: dict[str, Any] = {"__metadata__": dict(metadata)} if metadata else {}
@@ -122,3 +119,43 @@ def raw(tensor: Tensor, entry: Entry) -> memoryview:
     assert tuple(tensor.shape) == entry.shape, f"{entry.name} has shape {tuple(tensor.shape)}, announced {entry.shape}"
     flat = tensor.detach().to("cpu", entry.dtype).contiguous().reshape(-1)
     return flat.view(torch.uint8).numpy().data
+
+
+def with_ties(path: Path, tensors: LazyState, metadata: Mapping[str, str], kind: str) -> Checkpoint:
+    """A checkpoint that has a tied tensor under each of its names.
+
+    A file holds it once and names the others in its metadata, as `safetensors.torch.save_model` does.
+    """
+    ties = {name: kept for name, kept in metadata.items() if name not in tensors and kept in tensors}
+    prefix = wrapper_prefix([*tensors, *ties])
+    sources = {name.removeprefix(prefix): ties.get(name, name) for name in [*tensors, *ties]}
+    return Checkpoint(
+        path, kind, with_names(tensors, sources), (path,),
+        {name.removeprefix(prefix): kept.removeprefix(prefix) for name, kept in ties.items()},
+        {name: text for name, text in metadata.items() if name not in ties}, Wrapping(prefix=prefix),
+    )  # fmt: skip
+
+
+def stored(output: Output) -> tuple[LazyState, dict[str, str]]:
+    """What a file holds: tensors under its own names, tied ones once; and its metadata, which name the other ones."""
+    like, prefix = output.like, output.like.wrapping.prefix
+    sources = {prefix + name: name for name in output.tensors if name not in like.ties}
+    ties = {prefix + name: prefix + kept for name, kept in like.ties.items() if name in output.tensors}
+    kept = {key: text for key, text in like.metadata.items() if not key.startswith(KEY)}
+    metadata = {"format": "pt", **kept, **(ties if like.wrapping.names_ties else {}), KEY: output.provenance.json()}
+    return with_names(output.tensors, sources), metadata
+
+
+def _open(path: Path, opener: Opener) -> Checkpoint:
+    tensors, metadata = read(path)
+    return with_ties(path, tensors, metadata, FORMAT.name)
+
+
+def _write(out: Path, output: Output) -> list[Path]:
+    tensors, metadata = stored(output)
+    with whole_file(out) as temporary, temporary.open("wb") as file:
+        write(file, list(tensors.entries.values()), tensors, metadata)
+    return [out]
+
+
+FORMAT = Format("safetensors", "a safetensors file", (ENDING,), lambda path: path.suffix == ENDING, _open, _write)

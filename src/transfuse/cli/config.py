@@ -16,7 +16,6 @@ Every option of `fuse` has a key, its name with underscores. Unknown keys are er
 
 from __future__ import annotations
 
-import argparse
 from argparse import Namespace
 from difflib import get_close_matches
 from pathlib import Path
@@ -26,13 +25,15 @@ import yaml
 
 from ..errors import InputError, listing
 from ..renamed import told_renamed
-from .parser import build, parse
+from .parser import parse, typed
+from .verbs import VERBS
 
 OTHER_NAMES = {"merge_method": "method", "out_path": "out", "parameters": "option"}
+KEYS = {option.name: option for option in VERBS["fuse"].options}
 
 
-def read(path: str) -> Namespace:
-    """The options that a file stands for.
+def read_config(path: str) -> Namespace:
+    """The options of `fuse` that a file stands for.
 
     Raises:
         InputError: it cannot be read, or keys are unknown or missing, all at once.
@@ -40,39 +41,34 @@ def read(path: str) -> Namespace:
     try:
         content = yaml.safe_load(Path(path).read_text("utf-8"))
     except OSError as error:
-        raise InputError(f"{path} cannot be read ({error.strerror})") from error
+        raise InputError(f"{path} cannot be read ({error.strerror}); check the file and its rights") from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise InputError(f"{path} is no YAML ({' '.join(str(error).split())})") from error
+        raise InputError(f"{path} is no YAML ({' '.join(str(error).split())}); mend it there") from error
     if not isinstance(content, dict):
         raise InputError(f"{path} holds {type(content).__name__}; expected keys such as merge_method, models, out_path")
-    return parse(_arguments(content, path))
+    return parse(arguments_in(content, path))
 
 
-def _arguments(content: dict[str, Any], path: str) -> list[str]:
-    """The file as what one would type."""
-    flags = _flags()
+def arguments_in(content: dict[str, Any], path: str) -> list[str]:
+    """The content of a file as the arguments that one would type.
+
+    Raises:
+        InputError: keys are unknown or missing, all at once.
+    """
     keys = {OTHER_NAMES.get(key, key): value for key, value in content.items()}
-    known = ["models", *flags, *OTHER_NAMES]
+    known = [*KEYS, *OTHER_NAMES]
     problems = [f"unknown key {key!r}{_suggestion(key, known)}" for key in content if key not in known]
-    problems += [f"{key} is missing" for key, name in (("models", "models"), ("out_path", "out")) if name not in keys]
+    problems += [f"{key} is missing" for key in ("models", "out_path") if OTHER_NAMES.get(key, key) not in keys]
     models, weights, more = _models(keys.get("models", []))
     problems += more
     if weights and "weights" in keys:
-        problems.append("weights are given twice: under models and under weights")
+        problems.append("weights are given twice: under models and under weights; leave one of them out")
     if problems:
-        raise InputError(listing(f"{path}:", problems))
-    arguments = ["fuse", *models]
-    for key, value in keys.items():
-        if key != "models":
-            arguments += _typed(flags[key], value)
-    return [*arguments, "--weights", *map(str, weights)] if weights else arguments
-
-
-def _flags() -> dict[str, str]:
-    """Key -> flag, for every option of `fuse`."""
-    verbs = next(action for action in build()._actions if isinstance(action, argparse._SubParsersAction))
-    actions = verbs.choices["fuse"]._actions
-    return {a.dest: a.option_strings[-1] for a in actions if a.option_strings and a.dest != "help"}
+        raise InputError(listing(f"{path} cannot be used as it is:", problems))
+    given = {**keys, "models": models, **({"weights": weights} if weights else {})}
+    # the models first: where several texts may follow a flag, nothing could follow them
+    return ["fuse", *models, *(word for key, value in given.items() if key != "models"
+                               for word in typed(KEYS[key], value))]  # fmt: skip
 
 
 def _models(entries: Any) -> tuple[list[str], list[float], list[str]]:
@@ -97,20 +93,6 @@ def _models(entries: Any) -> tuple[list[str], list[float], list[str]]:
     if weights and len(weights) != len(paths):
         problems.append(f"{len(weights)} of {len(paths)} models have a weight; give one to each, or to none")
     return paths, weights, problems
-
-
-def _typed(flag: str, value: Any) -> list[str]:
-    """A key and its value as one would type them."""
-    if isinstance(value, bool):
-        return [flag] if value else []
-    if value is None:
-        return []
-    if isinstance(value, dict):
-        return [flag, *(f"{key}={yaml.safe_dump(each, default_flow_style=True).split(chr(10))[0]}"
-                        for key, each in value.items())] if value else []  # fmt: skip
-    if isinstance(value, list):
-        return [flag, ",".join(map(str, value))] if flag == "--input-shape" else [flag, *map(str, value)]
-    return [flag, str(value)]
 
 
 def _suggestion(key: Any, known: list[str]) -> str:

@@ -12,20 +12,25 @@ from argparse import Namespace
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from torch import Tensor, nn
+from torch import nn
 
-from ..checkpoints import Checkpoint, entries_of, fitted, open_checkpoint
+from ..checkpoints import Checkpoint, fitted, open_checkpoint
 from ..errors import InputError, LayoutError, listing
 from ..layout import Layout, parse
+from ..lazy import entries_of
+from ..methods import METHODS
 from ..modules import ties_of, with_state
 from ..tracing import trace
-from .specs import Blueprint, blueprint, example_inputs, pairs
+from ..types import State
+from .architectures import Blueprint, blueprint, example_inputs
+from .values import pairs
 
 _MMAP_THRESHOLD = -3  # M_MMAP_THRESHOLD of mallopt(3)
-_LARGE = 1 << 19  # bytes
+_LARGE = 1 << 19  # bytes; smaller pieces are asked for too often to go to the system each time
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,7 +38,7 @@ class Job:
     """Checkpoints of one architecture.
 
     Args:
-        checkpoints: Under the names of the model.
+        checkpoints: The inputs, their tensors under the names of the model.
         layout: Which axes move together.
         inputs: Example inputs, if there is a model.
         build: Makes a module of the architecture, if there is a model.
@@ -45,14 +50,14 @@ class Job:
     build: Callable[[], nn.Module] | None = None
 
     @property
-    def states(self) -> list[Mapping[str, Tensor]]:
+    def states(self) -> list[State]:
         """The tensors of each checkpoint."""
         return [checkpoint.tensors for checkpoint in self.checkpoints]
 
     def modules(self) -> list[nn.Module]:
         """Each checkpoint as a module."""
         if self.build is None:
-            raise InputError("this needs the network itself: pass --model")
+            raise InputError("this needs the network itself: pass --model SPEC")
         return [loaded(self.build(), checkpoint) for checkpoint in self.checkpoints]
 
 
@@ -66,11 +71,16 @@ def give_memory_back() -> None:
         ctypes.CDLL(None).mallopt(_MMAP_THRESHOLD, _LARGE)
 
 
+def hush_warnings(options: Namespace) -> None:
+    """Leave out warnings of torch and of the network's code, unless --verbose asks for them."""
+    if not options.verbose:
+        warnings.simplefilter("ignore")
+
+
 def prepared(options: Namespace, paths: Sequence[str]) -> Job:
     """Open checkpoints and learn their layout, by tracing the model or from a file."""
     give_memory_back()
-    if not options.verbose:
-        warnings.simplefilter("ignore")
+    hush_warnings(options)
     _check_different(paths)
     opened = _all(open_checkpoint, paths)
     given = read_layout(options.layout) if getattr(options, "layout", None) else None
@@ -85,10 +95,29 @@ def prepared(options: Namespace, paths: Sequence[str]) -> Job:
     return job
 
 
+def method_options(options: Namespace) -> dict[str, Any]:
+    """The options of the method that was chosen.
+
+    Raises:
+        InputError: no method or option is called so, an option has a wrong value, or the method needs data.
+    """
+    if options.method not in METHODS:
+        close = get_close_matches(options.method, METHODS, n=1)
+        meant = f"did you mean {close[0]}? " if close else ""
+        raise InputError(f"--method {options.method}: {meant}the methods: {', '.join(METHODS)}")
+    chosen = pairs(options.option, "--option")
+    row = METHODS[options.method]
+    if problems := row.problems(chosen):
+        raise InputError(f"--option of method {options.method}: {'; '.join(problems)}")
+    terms = getattr(options, "terms", None) or row.terms
+    if terms in ("activations", "both") and not getattr(options, "data", None):
+        raise InputError(f"--method {options.method} matches units by {terms}: pass inputs for that (--data)")
+    return chosen
+
+
 def opened_modules(options: Namespace, paths: Sequence[str]) -> tuple[list[nn.Module], Blueprint]:
     """Checkpoints as modules, without tracing."""
-    if not options.verbose:
-        warnings.simplefilter("ignore")
+    hush_warnings(options)
     if options.model is None:
         raise InputError("this needs the network itself: pass --model SPEC")
     _check_different(paths)
@@ -114,7 +143,7 @@ def _traced(options: Namespace, opened: Sequence[Checkpoint], plan: Blueprint, g
 
 
 def _check_finite(checkpoints: Sequence[Checkpoint]) -> None:
-    """Every number of every checkpoint is one."""
+    """Refuse checkpoints with NaN or infinity."""
     problems = [
         f"{checkpoint.path}: {name}"
         for checkpoint in checkpoints
@@ -122,7 +151,9 @@ def _check_finite(checkpoints: Sequence[Checkpoint]) -> None:
         if tensor.is_floating_point() and not tensor.isfinite().all()
     ]
     if problems:
-        raise InputError(listing("tensors with NaN or infinity, which nothing can be made of:", problems))
+        raise InputError(
+            listing("tensors with NaN or infinity, of which no fusion can be made; leave these files out:", problems)
+        )
 
 
 def loaded(model: nn.Module, checkpoint: Checkpoint) -> nn.Module:
@@ -137,28 +168,17 @@ def loaded(model: nn.Module, checkpoint: Checkpoint) -> nn.Module:
 
 
 def read_layout(path: str) -> Layout:
-    """A layout in a file."""
+    """The layout in a file, in the notation that `transfuse trace` prints."""
     try:
         return parse(Path(path).read_text("utf-8"))
     except OSError as error:
-        raise InputError(f"--layout {path} cannot be read ({error.strerror})") from error
+        raise InputError(f"--layout {path} cannot be read ({error.strerror}); check the file and its rights") from error
     except UnicodeDecodeError as error:
         raise InputError(f"--layout {path} is no text; expected what `transfuse trace` prints") from error
 
 
-def check_new(path: str | None, *, force: bool) -> None:
-    """Refuse to write a file over another one, or where nothing can be written."""
-    if path is None:
-        return
-    file = Path(path)
-    if file.exists() and not force:
-        raise InputError(f"{path} exists; pass --force to replace it, or another path")
-    if not file.parent.is_dir():
-        raise InputError(f"the folder {file.parent} does not exist; create it first (mkdir -p), or write elsewhere")
-
-
 def _check_different(paths: Sequence[str]) -> None:
-    """No checkpoint is given twice."""
+    """Refuse a checkpoint that is given twice."""
     seen: list[str] = []
     for path in paths:
         twin = next((each for each in seen if Path(path).exists() and os.path.samefile(path, each)), None)
@@ -173,7 +193,7 @@ def _fitted(opened: Sequence[Checkpoint], names: Sequence[str], ties: Mapping[st
 
 
 def _all(make: Callable[[Any], Checkpoint], given: Sequence[Any]) -> list[Checkpoint]:
-    """What is made of each, or one error with everything that is wrong."""
+    """What `make` makes of each one, or one error with everything that is wrong."""
     results, problems = [], []
     for each in given:
         try:
@@ -186,7 +206,7 @@ def _all(make: Callable[[Any], Checkpoint], given: Sequence[Any]) -> list[Checkp
 
 
 def _check_shapes(job: Job) -> None:
-    """Every tensor of every checkpoint has a shape that the layout explains."""
+    """Refuse tensors whose shapes the layout does not explain."""
     problems = []
     for checkpoint in job.checkpoints:
         try:

@@ -7,13 +7,15 @@ from pathlib import Path
 from typing import Any
 
 from .. import landscape
+from ..checkpoints import check_new
 from ..errors import InputError
 from ..files import whole_file
-from ..fusing import networks as api
-from .fusing import method_options
-from .jobs import check_new, opened_modules, prepared
-from .running import Outcome
-from .specs import check_measures, data_of, evaluation, example_inputs
+from ..fusing import fuse
+from .architectures import example_inputs
+from .data import inputs_and_labels
+from .evaluating import check_measures, evaluation
+from .jobs import method_options, opened_modules, prepared
+from .records import Outcome
 
 PICTURES = (".svg", ".pdf", ".png")
 
@@ -27,7 +29,7 @@ def barrier(options: Namespace) -> Outcome:
     if options.align:
         inputs = example_inputs(options, plan)
         how: dict[str, Any] = {"method": options.method, "seed": options.seed, "correct": "none", **chosen}
-        one, other = api.fuse([one, other], inputs, **how).aligned  # in a common order and scale
+        one, other = fuse([one, other], inputs, **how).aligned  # in a common order and scale
     found = landscape.barrier(
         one, other, evaluate, points=options.points, data=_norm_data(options), cache=_path(options.cache),
         progress=not options.quiet,
@@ -41,7 +43,9 @@ def barrier(options: Namespace) -> Outcome:
             "positions": found.positions.tolist(),
             "values": {metric: found.of(metric).tolist() for metric in found.metrics}, "failed": failed}  # fmt: skip
     told = (
-        f"{found}\n{first}: a barrier of {heights[first]:.4g}, allowed {options.at_most:.4g}" if failed else str(found)
+        f"{found}\n{first}: the barrier is {heights[first]:.4g}, higher than --at-most {options.at_most:.4g}"
+        if failed
+        else str(found)
     )
     return Outcome(data, told, asked=True, failed=failed)
 
@@ -76,7 +80,7 @@ def report(options: Namespace) -> Outcome:
     job = prepared(options, options.models)
     modules = job.modules()
     evaluate = evaluation(options, modules[0])
-    fusion: Any = api.fuse(
+    fusion: Any = fuse(
         modules, job.inputs, layout=job.layout, method=options.method, weights=options.weights,
         seed=options.seed, progress=not options.quiet, **chosen,
     )  # fmt: skip
@@ -90,15 +94,16 @@ def _norm_data(options: Namespace) -> Any:
         return None
     if not options.data:
         raise InputError("--reset-batchnorm computes statistics from inputs: pass --data")
-    return list(data_of(options)[0].split(options.batch_size))
+    return list(inputs_and_labels(options)[0].split(options.batch_size))
 
 
 def _check_outputs(options: Namespace) -> None:
+    """Refuse what cannot be measured, written or drawn, before any work is done."""
     check_measures(options)
-    check_new(options.out, force=options.force)
-    check_new(options.plot, force=options.force)
+    for path in filter(None, (options.out, options.plot)):
+        check_new(path, force=options.force)
     if options.out and Path(options.out).suffix not in (".json", ".npz"):
-        raise InputError(f"--out {options.out}: expected .json or .npz (--plot draws)")
+        raise InputError(f"--out {options.out}: expected .json or .npz (pictures are drawn by --plot)")
     if options.plot and Path(options.plot).suffix not in PICTURES:
         raise InputError(f"--plot {options.plot}: expected {', '.join(PICTURES)}")
     if options.plot:
@@ -106,7 +111,7 @@ def _check_outputs(options: Namespace) -> None:
 
 
 def _draw(options: Namespace, kind: str, record: Any) -> None:
-    """Draw a record into the file that was named."""
+    """Draw a record into the file that --plot names, if it names one."""
     if options.plot:
         from .. import plots
 
@@ -115,12 +120,13 @@ def _draw(options: Namespace, kind: str, record: Any) -> None:
 
 
 def _save(options: Namespace, record: landscape.Record) -> None:
+    """Write the numbers of a record to the file that --out names, if it names one."""
     if options.out:
         record.save(options.out)
 
 
 def _names(paths: list[str]) -> list[str]:
-    """File names; with their folders where two are alike."""
+    """File names as marks on a plane; with their folders where two are alike."""
     short = [Path(path).stem for path in paths]
     return short if len(set(short)) == len(short) else list(paths)
 

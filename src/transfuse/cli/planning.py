@@ -1,30 +1,33 @@
-"""What a fusion will take, before it is done: sizes, time and memory. Rough, and meant to be."""
+"""What a fusion will take, before it is done: sizes, time and memory. The estimates are rough, and meant to be."""
 
 from __future__ import annotations
 
 import sys
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any, cast
 
 import torch
 from torch import nn
 
-from ..checkpoints import entries_of, size_told
+from ..checkpoints import size_told
+from ..lazy import entries_of
+from ..methods import METHODS
 from ..modules import Arguments, undisturbed
 from ..synthetic import INVERSION_STEPS
 from ..synthetic.budget import Budget
 from .jobs import Job
 
-# How many times all spaces are gone through: starts times sweeps, as counted on trained networks.
-PASSES = {"auto": 20, "rebasin": 5, "c2m3": 30, "gwb": 6, "wb": 2, "ot": 1, "fedma": 1, "vanilla": 0}
-ASSIGNMENT = 1.5e-11  # seconds per cubed number of units
-TOUCHED = 12  # how often a tensor is copied, carried or compared in one pass
+# As measured on one core of a common machine; an estimate needs no more than the order of magnitude.
+ASSIGNMENT = 1.5e-11  # seconds per cubed number of units: an exact assignment is cubic
+TOUCHED = 12  # times that a tensor is copied, carried or compared in one pass
 MEMORY_SPEED = 1.5e9  # bytes per second of such copies
+_BATCH = 16  # samples at a time when the network is timed: enough to see what one more costs
 
 
 def estimate(job: Job, method: str, out_bytes: int, *, low_memory: bool, correct: bool = False) -> dict[str, Any]:
-    """Seconds and bytes that a fusion will roughly take, with a correction by inputs made of noise if there is one."""
+    """Seconds and bytes that a fusion will roughly take, with a correction by synthetic inputs if there is one."""
     entries = entries_of(job.checkpoints[0].tensors)
     inputs = sum(checkpoint.bytes for checkpoint in job.checkpoints)
     working = sum(
@@ -40,7 +43,7 @@ def estimate(job: Job, method: str, out_bytes: int, *, low_memory: bool, correct
         for space in axis.spaces
     )
     others = max(len(job.checkpoints) - 1, 1)
-    passes = PASSES.get(method, 20) * others
+    passes = METHODS[method].passes * others
     one_pass = (
         operations / _speed()
         + TOUCHED * working / MEMORY_SPEED
@@ -72,22 +75,23 @@ def _correcting(job: Job) -> float:
 
 
 def _seconds_of_a_run(model: nn.Module, inputs: Arguments) -> float:
-    """Of one sample, in a batch if the model takes one."""
-    (first, *others), many = (*inputs.args, *inputs.kwargs.values()), 16
-    if isinstance(first, torch.Tensor) and not others and first.dim():
-        try:
-            batch = torch.cat([first] * -(-many // len(first)))
-            return _seconds(
-                model, Arguments((batch,) if inputs.args else (), dict.fromkeys(inputs.kwargs, batch))
-            ) / len(batch)
-        except Exception:  # whatever the model raises: it takes no such batch
-            pass
-    return _seconds(model, inputs) / (len(first) if isinstance(first, torch.Tensor) and first.dim() else 1)
+    """Seconds that the network takes for one sample, in a batch if it takes a larger one than the example."""
+    first, *others = (*inputs.args, *inputs.kwargs.values())
+    if not isinstance(first, torch.Tensor) or not first.dim():
+        return _seconds(model, inputs)
+    if not others:
+        batch = torch.cat([first] * -(-_BATCH // len(first)))
+        larger = Arguments((batch,) if inputs.args else (), dict.fromkeys(inputs.kwargs, batch))
+        # a network that is made for one size of batch says so by one of these; the example is timed then
+        with suppress(RuntimeError, ValueError, IndexError, AssertionError):
+            return _seconds(model, larger) / len(batch)
+    return _seconds(model, inputs) / len(first)
 
 
 def _seconds(model: nn.Module, inputs: Arguments) -> float:
+    """CPU seconds of one run of a network; the first one is not counted, for it prepares things."""
     with torch.no_grad():
-        model(*inputs.args, **inputs.kwargs)  # what is made at a first run
+        model(*inputs.args, **inputs.kwargs)
         started = time.process_time()
         model(*inputs.args, **inputs.kwargs)
     return time.process_time() - started
@@ -113,8 +117,8 @@ def _speed() -> float:
     return 4 * 2 * 384**3 / (time.perf_counter() - started)
 
 
-def told(plan: Mapping[str, Any]) -> str:
-    """An estimate as text."""
+def told_plan(plan: Mapping[str, Any]) -> str:
+    """An estimate in a few lines of text."""
     spaces = ", ".join(f"{name} {width}" for name, width in plan["widths"].items()) or "none"
     minutes = plan["seconds"] / 60
     took = f"{minutes:.0f} min" if minutes > 2 else f"{max(plan['seconds'], 1):.0f} s"

@@ -8,60 +8,33 @@ import signal
 import sys
 import traceback
 from argparse import Namespace
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from importlib import import_module
 from types import FrameType
 from typing import Any
 
 from ..errors import FusionError, InputError, LayoutError
 from .parser import parse
+from .records import Outcome
+from .verbs import VERBS
 
-VERBS = {
-    "fuse": "fusing:fuse",
-    "align": "fusing:align",
-    "run": "fusing:run",
-    "trace": "showing:trace",
-    "methods": "showing:methods",
-    "inspect": "showing:inspect",
-    "completion": "showing:completion",
-    "barrier": "measuring:barrier",
-    "plane": "measuring:plane",
-    "report": "measuring:report",
-    "demo": "showing:demo",
-}
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What a verb has to say.
-
-    Args:
-        data: For machines.
-        text: For people.
-        asked: The text is what was asked for: printed also with --quiet.
-        failed: A check failed: exit code 1.
-    """
-
-    data: dict[str, Any] = field(default_factory=dict)
-    text: str = ""
-    asked: bool = False
-    failed: bool = False
+# The extra of this package that brings a package which is not installed.
+EXTRAS = {"transformers": "transformers", "matplotlib": "plots", "shtab": "completion"}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command; its exit code."""
+    """Run a command; gives its exit code."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in given
     previous = _stop_politely()
     try:
         options = parse(given)
-        outcome = Outcome(text=_version()) if options.version else _verb(options.verb)(options)
+        outcome = Outcome(text=_version()) if options.version else VERBS[options.verb].handle(options)
         _print(outcome, options)
         return int(outcome.failed)
     except SystemExit as stop:  # --help
         return int(stop.code or 0)
-    except BaseException as error:
+    except BaseException as error:  # the outermost place: whatever was raised is told, and --debug shows all of it
         if debug:
             traceback.print_exc()
         message, code = _told(error)
@@ -76,13 +49,8 @@ def _version() -> str:
     return f"transfuse {import_module('transfuse').__version__}"
 
 
-def _verb(name: str) -> Callable[[Namespace], Outcome]:
-    module, function = VERBS[name].split(":")
-    found: Callable[[Namespace], Outcome] = getattr(import_module(f".{module}", __package__), function)
-    return found
-
-
 def _print(outcome: Outcome, options: Namespace) -> None:
+    """Print what a verb has to say, in the form that was asked for."""
     if getattr(options, "json", False):
         print(json.dumps(outcome.data, indent=2, default=str))
     elif outcome.text and (outcome.asked or not getattr(options, "quiet", False)):
@@ -94,7 +62,7 @@ def _print(outcome: Outcome, options: Namespace) -> None:
 
 
 def _told(error: BaseException) -> tuple[str, int]:
-    """A message and an exit code for an error."""
+    """The message and the exit code for an error."""
     hint = " (--debug shows where)"
     match error:
         case KeyboardInterrupt():
@@ -113,17 +81,12 @@ def _told(error: BaseException) -> tuple[str, int]:
         case MemoryError():
             message, code = f"not enough memory; try --low-memory{hint}", 1
         case _:
-            message, code = f"this should not have happened: {type(error).__name__}: {error}{hint}", 1
+            message, code = f"an error that was not foreseen: {type(error).__name__}: {error}{hint}", 1
     return f"transfuse: {message}", code
 
 
-EXTRAS = {
-    "transformers": "transformers", "matplotlib": "plots", "shtab": "completion", "flwr": "flower",
-}  # fmt: skip
-
-
 def missing(package: str) -> str:
-    """What to do about a package that is not installed."""
+    """The message about a package that is not installed, with the way to install it."""
     name = package.split(".", maxsplit=1)[0]
     install = f"transfuse[{EXTRAS[name]}]" if name in EXTRAS else name
     return f"this needs the package {name}, which is not installed: pip install '{install}'"
@@ -134,7 +97,7 @@ class _Terminated(BaseException):
 
 
 def _stop_politely() -> Any:
-    """Let SIGTERM unwind; the handler that was there before, or nothing outside the main thread."""
+    """Have SIGTERM raise; gives the handler that was there before, or nothing outside the main thread."""
 
     def stop(number: int, frame: FrameType | None) -> None:
         raise _Terminated

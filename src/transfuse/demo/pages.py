@@ -8,7 +8,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from ..files import write_whole
-from ..fusing.networks import Fusion
+from ..fusing import Fusion
 from ..landscape import evaluator
 from ..report import Report, Request, gather, page, svg
 from ..report.surface import plane_map

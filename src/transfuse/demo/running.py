@@ -15,7 +15,7 @@ import torch
 from torch import nn
 
 from ..files import write_whole
-from ..fusing.networks import Fusion, fuse
+from ..fusing import Fusion, fuse
 from ..tracing import trace
 from .data import digits
 from .networks import NETWORKS, TITLES

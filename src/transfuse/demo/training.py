@@ -10,10 +10,10 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ..checkpoints import open_checkpoint
-from ..checkpoints.records import Entry
 from ..checkpoints.safetensors_file import write
 from ..errors import InputError
 from ..files import whole_file
+from ..lazy import entries_of
 from .data import digits
 from .networks import NETWORKS
 
@@ -34,9 +34,8 @@ def base_network(kind: str, seed: int, folder: Path, *, fresh: bool = False) -> 
             model = NETWORKS[kind]()
     model = trained(NETWORKS[kind], seed, epochs=EPOCHS[kind], rate=RATES[kind])
     state = model.state_dict()
-    entries = [Entry(name, tensor.dtype, tuple(tensor.shape)) for name, tensor in state.items()]
     with whole_file(path) as temporary, temporary.open("wb") as file:
-        write(file, entries, state, {"format": "pt"})
+        write(file, list(entries_of(state).values()), state, {"format": "pt"})
     return model
 
 

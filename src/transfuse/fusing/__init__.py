@@ -1,17 +1,16 @@
-"""Fusing: one pipeline over states, and on it `fuse` and `align` for modules."""
+"""Fusing: one pipeline over states, plain or lazy, and on it `fuse` and `align` for modules."""
 
-from .networks import FusedStates, Fusion, align, fuse, fuse_states, method_row, proportions, target_widths
-from .streaming import Streamed, fuse_streamed, in_scale_of_lazily
+from .checking import method_row, proportions, target_widths
+from .networks import align, fuse
+from .pipeline import fuse_states
+from .results import FusedStates, Fusion
 
 __all__ = [
     "FusedStates",
     "Fusion",
-    "Streamed",
     "align",
     "fuse",
     "fuse_states",
-    "fuse_streamed",
-    "in_scale_of_lazily",
     "method_row",
     "proportions",
     "target_widths",

@@ -1,75 +1,33 @@
-"""What inputs add to a fusion: activations to match units by, and a correction of the result.
+"""The correction at the end of a fusion, by data or by synthetic inputs.
 
-In: modules, batches or example inputs. Out: terms of the objective; a corrected network and what was done to it.
+In: a fused network, its parents, inputs. Out: a corrected network and what was done to it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, get_args
 
 import torch
 from torch import Tensor, nn
+from torch.linalg import LinAlgError  # type: ignore[attr-defined]
 
-from ..activations import Batches, Terms, activation_terms
-from ..barycenter import Coupling, Pair, carried
+from ..activations import Batches
+from ..barycenter import Couplings
 from ..corrections import AUTO, CORRECTIONS, NONE, Corrected, Uncorrected, best_of, candidates, norms_of
 from ..errors import InputError
 from ..layout import Layout, balanced
-from ..modules import cause_of, is_half, numbers_in, undisturbed, with_state
+from ..layout.moving import Pair, carried
+from ..modules import is_half, numbers_in, undisturbed, with_state
 from ..progress import Progress, watching
-from ..synthetic import WITHOUT, SyntheticInputs
-from .preparing import working_type
+from ..synthetic import WITHOUT
+from .inputs import Inputs
+from .working import type_of
 
 MERGED = (
     "units were merged, and the aligned networks do not compute what the models do: then only {able} is possible, and "
     "only for networks without batch norms"
 )
-TermsName = Literal["weights", "activations", "both"]
-
-
-@dataclass(frozen=True, eq=False)
-class Activations:
-    """Activations to match units by, beside the weights or instead of them."""
-
-    terms: Terms
-    weights: bool
-
-
-def seen_activations(
-    models: Sequence[nn.Module], layout: Layout, batches: Batches | None, terms: str
-) -> Activations | None:
-    """Activations of models on data, if they count.
-
-    Raises:
-        InputError: there is no data, or no such kind of terms.
-    """
-    if terms not in get_args(TermsName):
-        raise InputError(f"terms is {terms!r}; expected one of {', '.join(get_args(TermsName))}")
-    if terms == "weights":
-        return None
-    if batches is None:
-        raise InputError(f"terms is {terms!r}, but there is no data to see activations on; pass data=")
-    with undisturbed(*models):
-        return Activations(activation_terms(models, layout, batches), weights=terms == "both")
-
-
-@dataclass(frozen=True, eq=False)
-class Correcting:
-    """How a fusion ends.
-
-    Args:
-        method: A row of `CORRECTIONS`, `auto` or `none`.
-        data: Inputs without labels.
-        synthetic: Inputs in place of data, and beside it.
-        progress: Who is told how far it is.
-    """
-
-    method: str
-    data: Batches | None
-    synthetic: SyntheticInputs
-    progress: Progress = False
 
 
 def check_correction(method: str, model: nn.Module, *, inputs: bool) -> None:
@@ -103,7 +61,7 @@ class Parents:
     aligned: Sequence[nn.Module]
     weights: Sequence[float]
     layout: Layout
-    couplings: Sequence[Mapping[str, Coupling]]
+    couplings: Sequence[Couplings]
     balance: bool
 
     def keep_their_functions(self, batches: Batches) -> bool:
@@ -130,7 +88,7 @@ class Parents:
         target = self.layout.blocks(self.layout.widths(fused.state_dict()))
         found = []
         states = [model.state_dict() for model in self.models]
-        kind = working_type(tensor.dtype for state in states for tensor in state.values())
+        kind = type_of(states)
         for state, couplings in zip(states, self.couplings, strict=True):
             pairs: dict[str, list[Pair]] = {}
             for there, here in zip(target, self.layout.blocks(self.layout.widths(state)), strict=True):
@@ -147,40 +105,51 @@ class Parents:
         return found
 
 
-def corrected(correcting: Correcting, fused: nn.Module, parents: Parents) -> tuple[nn.Module, Corrected]:
-    """The fused network, corrected, and what was done to it."""
-    if correcting.method == NONE:
+def corrected(
+    method: str, fused: nn.Module, parents: Parents, inputs: Inputs, progress: Progress = False
+) -> tuple[nn.Module, Corrected]:
+    """The fused network, corrected, and what was done to it.
+
+    Args:
+        method: A row of `CORRECTIONS`, `auto` or `none`.
+        fused: The fused network.
+        parents: The networks that were fused.
+        inputs: What to correct by: data, else synthetic inputs.
+        progress: Who is told how far it is.
+    """
+    if method == NONE:
         return fused, Corrected(NONE)
     if is_half(fused):
         return fused, Corrected(NONE, note="corrections are made in float32 and float64 only")
-    if correcting.data is not None:
-        return _corrected_by(correcting, fused, parents, correcting.data, correcting.synthetic.batches)
-    if correcting.synthetic.batches is None:
-        return fused, Corrected(NONE, note=correcting.synthetic.why_not)
+    if inputs.data is None and inputs.synthetic.batches is None:
+        return fused, Corrected(NONE, note=inputs.synthetic.why_not)
+    if inputs.data is not None:
+        return _corrected_by(method, fused, parents, inputs, progress)
     try:
-        result, done = _corrected_by(correcting, fused, parents, correcting.synthetic.batches)
-    except Exception as error:  # the networks' own code runs here, and may raise anything: the fusion itself stands
-        return fused, Corrected(NONE, note=WITHOUT.format(cause=cause_of(error)))
+        result, done = _corrected_by(method, fused, parents, inputs, progress)
+    except (InputError, LinAlgError) as error:  # the fusion itself stands, and says why it was not corrected
+        return fused, Corrected(NONE, note=WITHOUT.format(cause=error))
     return result, replace(done, note="; ".join(filter(None, ["judged by synthetic inputs", done.note])))
 
 
 def _corrected_by(
-    correcting: Correcting, fused: nn.Module, parents: Parents, batches: Batches, synthetic: Batches | None = None
+    method: str, fused: nn.Module, parents: Parents, inputs: Inputs, progress: Progress
 ) -> tuple[nn.Module, Corrected]:
     """The network with the correction that was asked for, or the best."""
-    forced = correcting.method in CORRECTIONS
-    carrying = [name for name, row in CORRECTIONS.items() if row.carries and correcting.method in (AUTO, name)]
+    forced = method in CORRECTIONS
+    batches, beside = (inputs.data, inputs.synthetic.batches) if inputs.data else (inputs.synthetic.batches, None)
+    assert batches is not None, "without inputs nothing is corrected"
     if parents.keep_their_functions(batches):
         if len(parents.models) == 1:
             return fused, Corrected(NONE, note="one model has no mean to come nearer to")
-        rows = [correcting.method] if forced else candidates(fused, data=correcting.data is not None)
-        start = Uncorrected(fused, parents.aligned, parents.weights, batches, synthetic=synthetic)
-    elif norms_of(fused) or not carrying:
-        able = " or ".join(name for name, row in CORRECTIONS.items() if row.carries)
-        return fused, Corrected(NONE, note=MERGED.format(able=able))
+        rows = [method] if forced else candidates(fused, data=inputs.data is not None)
+        start = Uncorrected(fused, parents.aligned, parents.weights, batches, synthetic=beside)
     else:
-        rows = carrying
+        able = [name for name, row in CORRECTIONS.items() if row.carries]
+        rows = [name for name in able if method in (AUTO, name)]
+        if norms_of(fused) or not rows:
+            return fused, Corrected(NONE, note=MERGED.format(able=" or ".join(able)))
         carry = parents.carry(fused)
-        start = Uncorrected(fused, parents.scaled(), parents.weights, batches, synthetic=synthetic, carry=carry)
-    with watching(correcting.progress, "correcting") as watch:
+        start = Uncorrected(fused, parents.scaled(), parents.weights, batches, synthetic=beside, carry=carry)
+    with watching(progress, "correcting") as watch:
         return best_of(rows, start, watch, forced=forced)

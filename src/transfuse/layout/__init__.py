@@ -1,21 +1,26 @@
-"""Layouts: which axes of which tensors move together; their notation; moving a state by them."""
+"""Layouts: which axes of which tensors move together; their notation, their symmetries, moving a state by them."""
 
-from .actions import Action, balanced, in_scale_of, permute, random_actions
+from .balance import balanced, in_scale_of
+from .moving import permute, random_actions
 from .recipe import Layout, parse
 from .records import Axis, Block, Fixed, Run, Side, Slot, Space
+from .symmetry import PERMUTATIONS, Permutation, Symmetry, pair_scores
 
 __all__ = [
-    "Action",
+    "PERMUTATIONS",
     "Axis",
     "Block",
     "Fixed",
     "Layout",
+    "Permutation",
     "Run",
     "Side",
     "Slot",
     "Space",
+    "Symmetry",
     "balanced",
     "in_scale_of",
+    "pair_scores",
     "parse",
     "permute",
     "random_actions",

@@ -27,6 +27,7 @@ import yaml
 
 from ..errors import LayoutError, listing
 from .records import Axis, Fixed, Run, Slot, Space, Tensors
+from .symmetry import Symmetry
 
 Reasons = Mapping[str, Mapping[int, str]]
 T = TypeVar("T")
@@ -163,7 +164,7 @@ def _parse_space(name: str, value: Any) -> Space:
         raise LayoutError(
             f"space {name}: cannot read {value!r}; expected its width and, if any, signs and scales ('8 signs')"
         )
-    return Space(name, int(words[0]), "signs" in words, "scales" in words)
+    return Space(name, int(words[0]), Symmetry("signs" in words, "scales" in words))
 
 
 def _parse_axes(tensor: str, axes: Any) -> tuple[Axis, ...]:

@@ -1,7 +1,7 @@
 """Layouts: which axes of which tensors of an architecture move together.
 
 In: records, from the tracer or from text. Out: widths of the spaces in a state, blocks of positions, mismatches.
-Not here: the notation (`notation`), how widths and positions are found (`widths`), moving tensors (`actions`).
+Not here: the notation (`notation`), how widths and positions are found (`widths`), moving tensors (`moving`).
 """
 
 from __future__ import annotations

@@ -11,12 +11,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal, Protocol
+from typing import Literal, Protocol, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
+from .symmetry import PERMUTATIONS, Symmetry
+
 Side = Literal["produces", "consumes"]
+SIDES: tuple[Side, ...] = get_args(Side)
 
 
 class HasShape(Protocol):
@@ -35,15 +38,22 @@ class Space:
     Args:
         name: Canonical name, such as `conv1.out`.
         units: How many units the traced network has; other networks of the architecture may have another width.
-        signs: Any unit may be negated (every operation on the space is odd, such as tanh).
-        scales: Any unit may be multiplied by a positive number (every operation is positively homogeneous,
-            such as ReLU).
+        symmetry: What may be done to the units without changing what the network computes.
     """
 
     name: str
     units: int
-    signs: bool = False
-    scales: bool = False
+    symmetry: Symmetry = PERMUTATIONS
+
+    @property
+    def signs(self) -> bool:
+        """Whether any unit may be negated."""
+        return self.symmetry.signs
+
+    @property
+    def scales(self) -> bool:
+        """Whether any unit may be multiplied by a positive number."""
+        return self.symmetry.scales
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from ..errors import ProofError, listing
-from ..layout import Action, Layout, permute, random_actions
+from ..layout import Layout, Permutation, permute, random_actions
 from ..modules import Arguments, run
 
 # For each precision (None: the network's own) a change of the weights well above rounding, and by how many times
@@ -61,12 +61,12 @@ def verify(model: nn.Module, state: Mapping[str, Tensor], inputs: Arguments, lay
     )
 
 
-def _blame(bench: _Bench, layout: Layout, name: str, action: Action) -> str:
+def _blame(bench: _Bench, layout: Layout, name: str, action: Permutation) -> str:
     """What goes wrong with one space, if anything does."""
     change = _change(bench, layout, {name: action})
     if change <= bench.tolerance:
         return ""
-    moved = _change(bench, layout, {name: Action(action.order)}) > bench.tolerance
+    moved = _change(bench, layout, {name: Permutation(action.order)}) > bench.tolerance
     kind = "moved" if moved else "negated or scaled"
     return f"space {name}: outputs change by {change:.2g} (relative) when its units are {kind}"
 
@@ -151,7 +151,7 @@ def _shaken(tensor: Tensor, rng: np.random.Generator, amount: float) -> Tensor:
     return result.view(tensor.shape)
 
 
-def _change(bench: _Bench, layout: Layout, actions: Mapping[str, Action]) -> float:
+def _change(bench: _Bench, layout: Layout, actions: Mapping[str, Permutation]) -> float:
     """By how much outputs change, in the worse of the trials."""
     return max(
         _distance(trial.outputs, run(bench.model, permute(trial.state, layout, actions), trial.inputs))

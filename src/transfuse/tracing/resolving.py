@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from ..layout import Axis, Fixed, Layout, Run, Side, Slot, Space
+from ..layout import Axis, Fixed, Layout, Run, Side, Slot, Space, Symmetry
 from .degrees import Row, solve
 from .labels import mix
 from .reading import Reading
@@ -65,7 +65,8 @@ def resolve(reading: Reading, shapes: Mapping[str, Sequence[int]], canonical: Ma
     tensors = {name: axes.get(canonical[name], _still(shapes[name])) for name in shapes}
     fixed = {name: reasons[canonical[name]] for name in shapes if reasons.get(canonical[name])}
     recipe = tuple(
-        Space(name, len(found.units), found.signs, found.scales) for name, found in zip(names, spaces, strict=True)
+        Space(name, len(found.units), Symmetry(found.signs, found.scales))
+        for name, found in zip(names, spaces, strict=True)
     )
     return Layout(recipe, tensors, fixed)
 

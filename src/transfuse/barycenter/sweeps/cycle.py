@@ -25,14 +25,17 @@ from numpy.polynomial import Chebyshev
 from numpy.typing import NDArray
 from torch import Tensor
 
+from ...layout import PERMUTATIONS, Permutation
 from ...types import Watch
-from ..carrying import Couplings
-from ..coupling import Coupling
+from ..coupling import Coupling, Couplings, Plan, same
 from ..history import Step, unwatched
-from ..objective import Problem
+from ..objective import barycenter, objective_of
+from ..problem import Problem
+from ..scores import unit_scores
 from .equal_widths import check_equal_widths
 
-Point = list[dict[str, Coupling]]
+Point = Sequence[Couplings]
+Vertices = list[dict[str, Permutation]]
 
 
 def cycle_consistent(
@@ -58,9 +61,9 @@ def cycle_consistent(
         InputError: widths differ.
     """
     check_equal_widths(problem)
-    here = _nearest(start or [problem.start(model) for model in range(len(problem.states))])
-    begun = last = here
-    history = [Step(problem.objective(begun), 0)]
+    begun = last = _nearest(start or [problem.start(model) for model in range(len(problem.states))])
+    here: Point = begun
+    history = [Step(objective_of(problem, begun), 0)]
     for number in range(1, steps + 1):
         watch("step", number, steps)
         further = _step(problem, here, tolerance)
@@ -68,7 +71,7 @@ def cycle_consistent(
             history.append(Step(history[-1].objective, 0))
             break
         here, before, last = further, last, _nearest(further)
-        history.append(Step(problem.objective(last), _changes(before, last)))
+        history.append(Step(objective_of(problem, last), _changes(before, last)))
     else:
         note = f"the climb had not ended after {steps} steps; allow more steps"
         history[-1] = replace(history[-1], note=note)
@@ -111,16 +114,17 @@ def _towards(problem: Problem, here: Point) -> Point:
     Where a space stands on two axes of a tensor, both count. Of two models the first stays (the paper's matching of a
     pair): if both moved, each would go to where the other one was.
     """
-    mean = replace(problem, weights=[1 / len(here)] * len(here)).barycenter(here, problem.terms)
-    found = list(here)
+    mean = barycenter(replace(problem, weights=[1 / len(here)] * len(here)), here, problem.terms)
+    found: list[Couplings] = list(here)
     for model in range(1 if len(here) == 2 else 0, len(here)):
         own = here[model]
-        found[model] = {}
+        best = {}
         for space in problem.widths:
             others = {
                 name: len(here) * mean[name] - problem.carried(model, name, own) for name in problem.terms_of(space)
             }
-            found[model][space] = _best(problem.scores(space, model, others, own).sum(0))
+            best[space] = _best(unit_scores(problem, space, model, others, own).sum(0))
+        found[model] = best
     return found
 
 
@@ -171,23 +175,23 @@ def _between(here: Point, there: Point, part: float) -> Point:
 def _mixed(own: Coupling, other: Coupling, part: float) -> Coupling:
     if part in (0.0, 1.0):
         return other if part else own
-    return Coupling(soft=torch.lerp(own.matrices, other.matrices, part))
+    return Plan(torch.lerp(own.matrices, other.matrices, part))
 
 
-def _best(scores: Tensor) -> Coupling:
+def _best(scores: Tensor) -> Permutation:
     """The permutation with the largest total score."""
-    return Coupling.best(scores[None], signs=False)
+    return PERMUTATIONS.best_element(scores[None])
 
 
-def _nearest(couplings: Sequence[Couplings]) -> Point:
+def _nearest(couplings: Sequence[Couplings]) -> Vertices:
     """The permutations with the largest inner product with given matrices."""
     return [{name: _best(coupling.matrices[1]) for name, coupling in each.items()} for each in couplings]
 
 
-def _first_unmoved(couplings: Point) -> Point:
-    """The same maps between models, the universe numbered as the units of the first model."""
-    return [{name: own.after(couplings[0][name]) for name, own in each.items()} for each in couplings]
+def _first_unmoved(couplings: Vertices) -> list[dict[str, Coupling]]:
+    """Couplings with the universe numbered as the units of the first model; maps between models stay the same."""
+    return [{name: own.relative_to(couplings[0][name]) for name, own in each.items()} for each in couplings]
 
 
 def _changes(before: Point, after: Point) -> int:
-    return sum(not new[name].same_as(old[name]) for old, new in zip(before, after, strict=True) for name in old)
+    return sum(not same(new[name], old[name]) for old, new in zip(before, after, strict=True) for name in old)

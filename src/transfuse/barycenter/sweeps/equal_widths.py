@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...errors import InputError, listing
-from ..objective import Problem
+from ..problem import Problem
 
 
 def check_equal_widths(problem: Problem) -> None:

@@ -16,12 +16,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ...layout import Permutation
+from ...layout.moving import Sliced, pieces, taken_slice, whole
 from ...types import State, Watch
-from ..carrying import Couplings, Sliced, pieces, taken_slice, whole
-from ..coupling import Coupling, packed
+from ..coupling import Coupling, Couplings, packed, permutes, same
 from ..history import Step, unwatched
 from ..matching import best_match
-from ..objective import Problem, Target
+from ..objective import term
+from ..problem import Problem
+from ..scores import Target, square
 
 
 def jointly(
@@ -130,7 +133,7 @@ class _Placed:
     def objective(self) -> float:
         """F. The sum is made anew where it was updated: small errors of updates do not add up over sweeps."""
         for name in self.stale:
-            self.parts[name] = self.problem.term(name, self.couplings)
+            self.parts[name] = term(self.problem, name, self.couplings)
             if name in self.total:
                 self.total[name].zero_()
                 self._add(name, [(self.weights[model], self._carried(model, name)) for model in self.counted])
@@ -149,7 +152,7 @@ class _Placed:
 
     def mixes(self, model: int) -> bool:
         """Whether a coupling of a model is more than a permutation."""
-        return not all(coupling.hard for coupling in self.couplings[model].values())
+        return not permutes(self.couplings[model])
 
     def sweep(self, models: Iterable[int], rng: np.random.Generator, watch: Watch, stage: str) -> int:
         """Improve every space of some models; how many couplings changed."""
@@ -169,11 +172,12 @@ class _Placed:
         if (model, space) not in self.open:
             return False
         self.open.discard((model, space))
-        found = (self._permuted if self.couplings[model][space].hard else self._mixed)(space, model)
+        permuted = isinstance(self.couplings[model][space], Permutation)
+        found = (self._permuted if permuted else self._mixed)(space, model)
         if found is None:
             return False
         self._replace(model, space, found)
-        stays = found.hard and not self.problem.is_quadratic(space)  # it is the best one: no need to look again
+        stays = permuted and not self.problem.is_quadratic(space)  # it is the best one: no need to look again
         near = {(other, name) for other in range(len(self.couplings)) for name in self.problem.neighbours(space)}
         self.open |= near - {(model, space)} if stays else near
         return True
@@ -188,9 +192,9 @@ class _Placed:
         if problem.is_quadratic(space):
             rest = {name: whole(each) for name, each in rest.items()}  # needed again and again
         found = best_match(problem, space, model, rest, couplings=present, signs=self.signs)
-        before = 2 * found.before + self.weights[model] * problem.square(model, touched)
+        before = 2 * found.before + self.weights[model] * square(problem, model, touched)
         gained = 2 * (found.after - found.before) > 1e-7 * abs(before)
-        return found.coupling if gained and not found.coupling.same_as(present[space]) else None
+        return found.coupling if gained and not same(found.coupling, present[space]) else None
 
     def _mixed(self, space: str, model: int) -> Coupling | None:
         """A better coupling that mixes units. W itself is a target as well: the gradient at the present coupling."""
@@ -203,7 +207,7 @@ class _Placed:
         before = self._value(model, rest, own)
         for target in targets:
             found = best_match(problem, space, model, target, couplings=present, signs=self.signs).coupling
-            if found.same_as(present[space]):
+            if same(found, present[space]):
                 continue
             moved = {name: problem.carried(model, name, {**present, space: found}) for name in touched}
             if self._value(model, rest, moved) > before + 1e-7 * abs(before):

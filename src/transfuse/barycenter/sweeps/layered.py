@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from math import nan
 
+from ...layout.moving import Pair
 from ...types import State, Watch
-from ..carrying import Pair
-from ..coupling import Coupling
+from ..coupling import Coupling, Plan, permutes, same
 from ..history import Step, unwatched
 from ..matching import EXACT, Matching, couple
-from ..objective import Problem
+from ..objective import barycenter
+from ..problem import Problem
 from ..starts import merged
 
 
@@ -42,13 +43,13 @@ def layer_by_layer(
         space, pairs = next_space(problem, done, quadratic=quadratic)
         tensors = sorted({pair.target.tensor for pair in pairs} & set(problem.terms))
         target = {name: problem.carried(0, name, couplings[0]) if start is None else start[name] for name in tensors}
-        itself = start is None and matching.epsilon is None and all(each.hard for each in couplings[0].values())
+        itself = start is None and matching.epsilon is None and permutes(couplings[0])
         models = range(1 if itself else 0, len(couplings)) if tensors else ()  # the first agrees most with itself
         couplings, changed = _coupled(problem, space, target, couplings, matching, models)
         if itself and len(couplings) == 2 and updates and not problem.is_quadratic(space, tensors):
             changed = 0  # what agrees best with the first model also does with the mean of both: updates change nothing
         for _ in range(updates if changed else 0):
-            target = problem.barycenter(couplings, tensors)
+            target = barycenter(problem, couplings, tensors)
             couplings, changed = _coupled(problem, space, target, couplings, matching, range(len(couplings)))
             if not changed:
                 break
@@ -67,7 +68,7 @@ def _coupled(
     result, changed = list(couplings), 0
     for model in models:
         found = couple(problem, space, model, target, couplings=couplings[model], matching=matching)
-        changed += not found.same_as(couplings[model][space])
+        changed += not same(found, couplings[model][space])
         result[model] = {**couplings[model], space: found}
     return result, changed
 
@@ -77,7 +78,7 @@ def _note(space: str, couplings: Sequence[Coupling], changed: int, updates: int)
     notes = []
     if changed:
         notes.append(f"{changed} couplings still changed at the last of {updates} updates; raise updates")
-    error = max(coupling.column_error for coupling in couplings)
+    error = max(each.column_error if isinstance(each, Plan) else 0.0 for each in couplings)
     if error:
         notes.append(
             f"columns of an entropic coupling are off their sums by up to {100 * error:.2g} %; raise epsilon, or leave "

@@ -23,11 +23,14 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from ...layout import Permutation
 from ...transport import assignment
 from ...types import Watch
 from ..coupling import Coupling
 from ..history import Step, unwatched
-from ..objective import Problem
+from ..objective import objective_of
+from ..problem import Problem
+from ..scores import features
 from .equal_widths import check_equal_widths
 from .layered import next_space
 
@@ -59,13 +62,13 @@ def matched_averaging(
         space, pairs = next_space(problem, done)
         moved = 0
         if pairs:
-            units = [problem.features(model, pairs, couplings[model]) for model in range(count)]
+            units = [features(problem, model, pairs, couplings[model]) for model in range(count)]
             orders, moved = match(units, sigma=sigma, sigma0=sigma0, rounds=rounds)
             for own, order, rows in zip(couplings, orders, units, strict=True):
-                own[space] = Coupling(order, torch.ones_like(order, dtype=rows.dtype))
+                own[space] = Permutation(order, torch.ones_like(order, dtype=rows.dtype))
         done.add(space)
         note = f"space {space}: {moved} models still moved in the last of {rounds} rounds; allow more rounds"
-        history.append(Step(problem.objective(couplings), moved, note if moved else ""))
+        history.append(Step(objective_of(problem, couplings), moved, note if moved else ""))
         watch(space, len(done), len(problem.layout.spaces))
     return couplings, history
 

@@ -1,4 +1,4 @@
-"""Streamed fusions give what fusions in memory give."""
+"""The one pipeline: lazy states give what plain ones give."""
 
 import numpy as np
 import pytest
@@ -7,8 +7,8 @@ import torch
 
 import transfuse
 from transfuse.checkpoints import open_checkpoint
-from transfuse.fusing.streaming import balanced_lazily, fuse_streamed, in_scale_of_lazily
 from transfuse.layout import balanced, in_scale_of, random_actions
+from transfuse.lazy import LazyState, as_lazy
 from zoo import named
 from zoo_problems import layout_of
 
@@ -36,13 +36,12 @@ def problem(tmp_path, name, dtype=torch.float32):
 def test_the_same_as_in_memory(tmp_path, name, method, low_memory):
     layout, states, files = problem(tmp_path, name)
     expected = transfuse.fuse_states(states, layout, method=method, weights=[2, 1])
-    streamed = fuse_streamed(files, layout, method=method, weights=[2, 1], low_memory=low_memory)
+    streamed = transfuse.fuse_states(files, layout, method=method, weights=[2, 1], low_memory=low_memory)
     assert streamed.status == expected.status
     assert streamed.weights == expected.weights
-    tolerance = dict(rtol=1e-4, atol=1e-5) if method == "auto" else dict(rtol=0, atol=0)
     for key, tensor in expected.state.items():
-        torch.testing.assert_close(streamed.state[key], tensor, **tolerance)
-        torch.testing.assert_close(streamed.aligned[1][key], expected.aligned[1][key], **tolerance)
+        torch.testing.assert_close(streamed.state[key], tensor, rtol=0, atol=0)
+        torch.testing.assert_close(streamed.aligned[1][key], expected.aligned[1][key], rtol=0, atol=0)
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64])
@@ -50,7 +49,7 @@ def test_types_and_widths(tmp_path, dtype):
     layout, states, files = problem(tmp_path, "mlp_tanh", dtype)
     widths = {layout.spaces[0].name: layout.spaces[0].units + 3}
     expected = transfuse.fuse_states(states, layout, widths=widths)
-    streamed = fuse_streamed(files, layout, widths=widths, low_memory=True)
+    streamed = transfuse.fuse_states(files, layout, widths=widths, low_memory=True)
     for key, tensor in expected.state.items():
         assert streamed.state.entries[key].shape == tuple(tensor.shape)
         torch.testing.assert_close(streamed.state[key], tensor, rtol=1e-2, atol=1e-2)
@@ -64,10 +63,11 @@ def test_balancing_lazily_is_balancing(name):
     layout = layout_of(name)
     actions = random_actions(layout, layout.units, np.random.default_rng(0))
     state = transfuse.permute(model.state_dict(), layout, actions)
-    lazy, expected = balanced_lazily(state, layout), balanced(state, layout)
+    lazy, expected = balanced(as_lazy(state), layout), balanced(state, layout)
+    back, again = in_scale_of(as_lazy(state), lazy, layout), in_scale_of(state, expected, layout)
+    assert isinstance(lazy, LazyState)
+    assert isinstance(back, LazyState)
     for key in expected:
-        torch.testing.assert_close(lazy[key], expected[key], rtol=1e-6, atol=1e-9)
-    back, again = in_scale_of_lazily(state, lazy, layout), in_scale_of(state, expected, layout)
-    for key in expected:
+        torch.testing.assert_close(lazy[key], expected[key], rtol=0, atol=0)
+        torch.testing.assert_close(back[key], again[key], rtol=0, atol=0)
         torch.testing.assert_close(back[key], state[key], rtol=1e-5, atol=1e-8)
-        torch.testing.assert_close(again[key], state[key], rtol=1e-5, atol=1e-8)

@@ -7,7 +7,7 @@ from torch import nn
 
 import transfuse
 from transfuse import InputError
-from transfuse.fusing.preparing import own_order, working_states
+from transfuse.fusing.working import own_order, type_of, working_state
 from zoo_problems import another, layout_of, states_of
 
 LAYOUT = transfuse.parse("""
@@ -151,7 +151,7 @@ def test_models_of_different_types_meet_in_the_wider_one():
     found = transfuse.fuse_states([half, other], layout)
     assert {tensor.dtype for tensor in found.state.values()} == {torch.float16}
     assert [next(iter(each.values())).dtype for each in found.aligned] == [torch.float16, torch.float64]
-    assert working_states([half])[0].keys() == half.keys()
+    assert working_state(half, type_of([half])).keys() == half.keys()
 
 
 @pytest.mark.parametrize("method", ["auto", "wb", "gwb", "ot", "rebasin", "c2m3", "fedma", "vanilla"])

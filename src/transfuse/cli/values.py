@@ -1,0 +1,69 @@
+"""Texts that a user types as values: shapes, counts, sizes, pairs."""
+
+from __future__ import annotations
+
+from argparse import ArgumentTypeError
+from collections.abc import Sequence
+from typing import Any
+
+from ..errors import InputError
+
+
+def shape(text: str) -> tuple[int, ...]:
+    """The shape that a text such as `1,28,28` or `1x28x28` stands for."""
+    try:
+        lengths = tuple(int(part) for part in text.replace("x", ",").split(","))
+    except ValueError:
+        lengths = ()
+    if not lengths or min(lengths) < 1:
+        raise ArgumentTypeError(f"{text!r} is no shape; expected numbers from 1, such as 1,28,28")
+    return lengths
+
+
+def count(text: str) -> int:
+    """A whole number from 1."""
+    if not text.isdecimal() or int(text) < 1:
+        raise ArgumentTypeError(f"{text!r} is no count; expected a whole number from 1")
+    return int(text)
+
+
+def size(text: str) -> int:
+    """The number of bytes that a text such as `5GB`, `300MB` or `1000` stands for."""
+    units = {"GB": 10**9, "MB": 10**6, "KB": 10**3, "B": 1, "": 1}
+    number = text.rstrip("GMKBgmkb")
+    try:
+        bytes_ = int(float(number) * units[text[len(number) :].upper()])
+    except (ValueError, KeyError, OverflowError):
+        bytes_ = 0
+    if bytes_ < 1:
+        raise ArgumentTypeError(f"{text!r} is no size; expected one such as 5GB or 300MB")
+    return bytes_
+
+
+def pairs(texts: Sequence[str], flag: str) -> dict[str, Any]:
+    """`["width=3", "bias=true"]` as `{"width": 3, "bias": True}`: values are read as YAML."""
+    import yaml  # not needed for help
+
+    found = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not equals or not key:
+            raise InputError(f"{flag} {text!r}: expected KEY=VALUE")
+        try:
+            found[key.replace("-", "_")] = yaml.safe_load(value)
+        except yaml.YAMLError as error:
+            raise InputError(
+                f"{flag} {text!r}: {value!r} is no YAML; expected a value such as 3, true, relu or [1, 2]"
+            ) from error
+    return found
+
+
+def widths_in(texts: Sequence[str]) -> dict[str, int]:
+    """`["conv.out=32"]` as `{"conv.out": 32}`: the widths of spaces that --target names."""
+    found = {}
+    for text in texts:
+        name, equals, width = text.partition("=")
+        if not equals or not width.isdecimal():
+            raise InputError(f"--target {text!r}: expected SPACE=WIDTH, or one model such as mlplarge")
+        found[name] = int(width)
+    return found

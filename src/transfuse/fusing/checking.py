@@ -1,0 +1,135 @@
+"""What is refused before any work is done: states, proportions, widths and methods that cannot be.
+
+In: what the user gave. Out: the same, checked and filled in, or one error with everything that is wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import inf
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..errors import InputError, listing
+from ..layout import Layout, Run
+from ..methods import METHODS, Method
+from ..modules import place_of
+from ..types import State
+
+
+def method_row(method: str, options: Mapping[str, Any]) -> Method:
+    """The row of a method, for options that it takes.
+
+    Raises:
+        InputError: there is no such method, or options are wrong.
+    """
+    if method not in METHODS:
+        raise InputError(f"no method is called {method!r}; the methods: {', '.join(METHODS)}")
+    if problems := METHODS[method].problems(options):
+        raise InputError(listing(f"method {method} cannot be used so:", problems))
+    return METHODS[method]
+
+
+def proportions(weights: Sequence[float] | None, count: int) -> list[float]:
+    """Weights that sum to 1."""
+    given = [1.0] * count if weights is None else [float(weight) for weight in weights]
+    if len(given) != count:
+        raise InputError(f"{len(given)} weights for {count} models; give one for each")
+    if not all(np.isfinite(weight) and weight >= 0 for weight in given) or sum(given) == 0:
+        raise InputError(f"weights are {given}; expected non-negative numbers, not all zero")
+    return [weight / sum(given) for weight in given]
+
+
+def target_widths(layout: Layout, own: Mapping[str, int], wanted: Mapping[str, int]) -> dict[str, int]:
+    """The widths of the result: those asked for, and the first model's where none is."""
+    problems = [f"no space is called {name!r}" for name in wanted if name not in own]
+    problems += [f"space {name} cannot have {width!r} units" for name, width in wanted.items() if width < 1]
+    listed = {
+        slot.space
+        for axes in layout.tensors.values()
+        for axis in axes
+        for run in axis.segments
+        if isinstance(run, Run) and run.units is not None
+        for slot in run.cell
+    }
+    for name in sorted(listed & wanted.keys()):
+        if wanted[name] != own[name]:
+            problems.append(f"space {name} is listed unit by unit in the layout and keeps its {own[name]} units")
+    if problems:
+        known = ", ".join(own) or "none"
+        raise InputError(
+            listing(f"the target cannot have these widths (the spaces of this network: {known}):", problems)
+        )
+    return {**own, **wanted}
+
+
+def check_states(states: Sequence[State], layout: Layout, kind: torch.dtype) -> None:
+    """Finite numbers, none too large for the working type, the same constants, shared memory only where allowed.
+
+    Raises:
+        InputError: with everything that is wrong.
+    """
+    problems = []
+    largest = torch.finfo(kind).max ** 0.5
+    for number, state in enumerate(states, start=1):
+        problems += [f"model {number}: {text}" for text in _shared(state, layout)]
+        for name, tensor in state.items():
+            moves = any(axis.spaces for axis in layout.tensors[name])
+            if tensor.is_complex() and moves:
+                problems.append(f"model {number}: tensor {name} is complex and has units that move; fix its axes")
+            if tensor.is_floating_point() or tensor.is_complex():
+                problems += [
+                    f"model {number}: tensor {name} {text}" for text in _unsafe(tensor, largest if moves else inf)
+                ]
+            elif not name.endswith("num_batches_tracked") and not torch.equal(tensor, states[0][name]):
+                problems.append(f"model {number}: tensor {name} ({tensor.dtype}) differs from that of model 1")
+    if problems:
+        raise InputError(listing("these models cannot be fused:", problems))
+
+
+def _unsafe(tensor: Tensor, largest: float) -> list[str]:
+    """What is wrong with the numbers of a tensor. If their norm is small enough, none is, and no sum of products."""
+    flat = tensor.detach().reshape(-1)
+    if tensor.dtype in (torch.float32, torch.float64):
+        small = float(torch.dot(flat, flat)) < largest**2  # half the time of the norm
+    else:
+        small = float(torch.linalg.vector_norm(flat)) < largest
+    if small:
+        return []
+    if not tensor.isfinite().all():
+        return ["holds NaN or infinity"]
+    norm = float(torch.linalg.vector_norm(tensor.double())) if largest < inf else 0.0
+    return [] if norm < largest else [f"has a norm of {norm:.2g}, too large for sums of products; use float64"]
+
+
+def _shared(state: State, layout: Layout) -> list[str]:
+    """Tensors that share memory and would be carried in different ways: one cannot hold both results."""
+    found: dict[int, str] = {}
+    problems = []
+    for name, tensor in state.items():
+        if not tensor.numel():
+            continue
+        other = found.setdefault(tensor.untyped_storage().data_ptr(), name)
+        twin = state[other]
+        if other == name or not _overlap(tensor, twin):
+            continue
+        if place_of(tensor) != place_of(twin):
+            problems.append(f"tensor {name} overlaps {other} in memory without being the same; clone one of them")
+        elif layout.tensors[name] != layout.tensors[other]:
+            problems.append(
+                f"tensors {name} and {other} are one in memory, but the layout moves them differently; give both the "
+                "same axes, or clone one of them"
+            )
+    return problems
+
+
+def _overlap(one: Tensor, other: Tensor) -> bool:
+    """Whether the spans of two tensors in one storage meet."""
+    spans = []
+    for tensor in (one, other):
+        steps = (stride * (length - 1) for stride, length in zip(tensor.stride(), tensor.shape, strict=True))
+        spans.append((tensor.data_ptr(), tensor.data_ptr() + tensor.element_size() * (1 + sum(steps))))
+    return spans[0][0] < spans[1][1] and spans[1][0] < spans[0][1]

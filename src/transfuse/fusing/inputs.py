@@ -1,0 +1,58 @@
+"""Inputs without labels, and what they add to a fusion: activations to match units by.
+
+In: modules, batches of data, synthetic inputs. Out: terms of the objective. Not here: corrections.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from torch import nn
+
+from ..activations import Batches, Terms, activation_terms
+from ..errors import InputError
+from ..layout import Layout
+from ..modules import undisturbed
+from ..synthetic import SyntheticInputs
+
+TermsName = Literal["weights", "activations", "both"]
+
+
+@dataclass(frozen=True, eq=False)
+class Activations:
+    """Activations to match units by, beside the weights or (`weights=False`) instead of them."""
+
+    terms: Terms
+    weights: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Inputs:
+    """Inputs without labels: data, if there is any, and synthetic inputs in place of it or beside it."""
+
+    data: Batches | None
+    synthetic: SyntheticInputs
+
+    @property
+    def matching(self) -> Batches | None:
+        """The inputs by whose activations units are matched, if there are any."""
+        return self.data or (self.synthetic.batches if self.synthetic.matches else None)
+
+    def activations(self, models: Sequence[nn.Module], layout: Layout, terms: str | None) -> Activations | None:
+        """Activations of models on these inputs, if they count: by default beside the weights, where there are inputs.
+
+        Raises:
+            InputError: activations are asked for without inputs, or `terms` is no kind of terms.
+        """
+        batches = self.matching
+        terms = terms or ("both" if batches else "weights")
+        if terms not in get_args(TermsName):
+            raise InputError(f"terms is {terms!r}; expected one of {', '.join(get_args(TermsName))}")
+        if terms == "weights":
+            return None
+        if batches is None:
+            raise InputError(f"terms is {terms!r}, but there is no data to see activations on; pass data=")
+        with undisturbed(*models):
+            return Activations(activation_terms(models, layout, batches), weights=terms == "both")

@@ -1,0 +1,116 @@
+"""What couplings make of the models: the fused state and every model in the common order.
+
+In: a problem, couplings, the states as the user gave them. Out: new states in the user's types. Plain states are
+carried once, at once; lazy ones tensor by tensor, when they are asked for, so that no result need fit into memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from ..barycenter import Coupling, Couplings, Problem, averaged, averages, mean, objective_of
+from ..layout import Permutation
+from ..lazy import Entry, LazyState, entries_of
+from ..types import State
+
+
+@dataclass(frozen=True, eq=False)
+class Outputs:
+    """The fused state, every model in the common order, and F, which is computed if it is asked for."""
+
+    state: State
+    aligned: tuple[State, ...]
+    objective: Callable[[], float]
+
+
+def as_first_model(couplings: Sequence[Couplings]) -> list[dict[str, Coupling]]:
+    """The same couplings, the target's units numbered (and signed) as the first model's where that one is permuted."""
+    first = couplings[0]
+    return [
+        {name: coupling.relative_to(own) if isinstance(own := first[name], Permutation) else coupling
+         for name, coupling in each.items()}
+        for each in couplings
+    ]  # fmt: skip
+
+
+def lazy_outputs(problem: Problem, couplings: Sequence[Couplings], states: Sequence[State]) -> Outputs:
+    """Outputs whose tensors are made when they are asked for."""
+    return Outputs(
+        _lazy_means(problem, couplings, states[0]),
+        tuple(_lazily_carried(problem, model, couplings[model], state) for model, state in enumerate(states)),
+        lambda: objective_of(problem, couplings),
+    )
+
+
+def _lazy_means(problem: Problem, couplings: Sequence[Couplings], like: State) -> LazyState:
+    """The fused tensors, in the types of the first model."""
+    entries = entries_of(like)
+
+    def made(entry: Entry) -> Tensor:
+        if entry.dtype.is_floating_point or entry.dtype.is_complex:
+            return mean(problem, entry.name, couplings).to(entry.dtype)
+        return problem.carried(0, entry.name, couplings[0])
+
+    return LazyState([_resized(problem, entry) for entry in entries.values()], made)
+
+
+def _lazily_carried(problem: Problem, model: int, couplings: Couplings, like: State) -> LazyState:
+    """The tensors of one model in the common order, in its own types."""
+    entries = [_resized(problem, entry) for entry in entries_of(like).values()]
+    return LazyState(entries, lambda entry: problem.carried(model, entry.name, couplings).to(entry.dtype))
+
+
+def _resized(problem: Problem, entry: Entry) -> Entry:
+    """What a tensor of a model is in the widths of the target."""
+    return Entry(entry.name, entry.dtype, problem.shape(entry.name))
+
+
+def eager_outputs(
+    problem: Problem,
+    own: Sequence[dict[str, Tensor]],
+    couplings: Sequence[Couplings],
+    states: Sequence[State],
+    *,
+    aligned: bool = True,
+) -> Outputs:
+    """Outputs that are there at once: the fused state in the types of the first model, the others in their own.
+
+    The working states are emptied: a tensor is let go as soon as it is carried, which happens once for all of these. At
+    no time are there two more copies of all models, nor of one tensor of all of them.
+    """
+    fused: dict[str, Tensor] = {}
+    objective = 0.0
+    kept: tuple[dict[str, Tensor], ...] = tuple({} for _ in own if aligned)
+    for name in list(own[0]):
+        if averages(own[0][name]):
+            parts = [_in_place(problem, own[model], name, model, couplings[model]) for model in range(len(kept))]
+            middle, term = averaged(problem, name, couplings, parts)
+            objective += term
+        else:
+            parts = [problem.carried(model, name, couplings[model]) for model in range(len(kept))]
+            middle = problem.carried(0, name, couplings[0])
+        fused[name] = as_type(middle, states[0][name])
+        for part, new, given in zip(parts, kept, states, strict=False):
+            new[name] = as_type(part, given[name])
+        for state in own:
+            del state[name]
+    return Outputs(fused, kept, lambda: objective)
+
+
+def _in_place(problem: Problem, state: dict[str, Tensor], name: str, model: int, couplings: Couplings) -> Tensor:
+    """A carried tensor. It takes the place of the model's where units are permuted: that is not needed any more."""
+    part = problem.carried(model, name, couplings)
+    if all(isinstance(couplings[pair.target.space], Permutation) for pair in problem.blocks.get(name, ())):
+        state[name] = part
+    return part
+
+
+def as_type(tensor: Tensor, like: Tensor) -> Tensor:
+    """A tensor in the type of another, which it shares no memory with."""
+    new = tensor.to(like.dtype).contiguous()
+    shares = new.untyped_storage().data_ptr() == like.untyped_storage().data_ptr()
+    return new.clone(memory_format=torch.contiguous_format) if shares else new

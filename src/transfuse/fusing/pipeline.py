@@ -1,0 +1,101 @@
+"""The one pipeline: states and a layout in, a fused state out.
+
+States are checked, brought to a safe type and a canonical scale, coupled by a method, and carried along the couplings.
+Plain states give plain results; lazy states (read from files when needed) give lazy ones, which are made when they are
+written. Not here: modules, data, files.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..barycenter import CouplingMatrices, Problem, Step, objective_of
+from ..errors import InputError
+from ..layout import Layout
+from ..lazy import LazyState
+from ..progress import Progress, watching
+from ..types import State
+from .checking import check_states, method_row, proportions, target_widths
+from .inputs import Activations
+from .outputs import as_first_model, eager_outputs, lazy_outputs
+from .results import FusedStates
+from .working import own_order, type_of, working_states
+
+
+def fuse_states(  # noqa: PLR0913
+    states: Sequence[State], layout: Layout, *, method: str = "auto", weights: Sequence[float] | None = None,
+    widths: Mapping[str, int] | None = None, activations: Activations | None = None, aligned: bool = True,
+    low_memory: bool = False, seed: int = 0, progress: Progress = False, **options: Any,
+) -> FusedStates:  # fmt: skip
+    """Fuse states on a layout, without running any network.
+
+    Args:
+        states: One or more. Lazy states give lazy results: tensors are read when needed and made when asked for.
+        layout: Which axes move together.
+        method: As in `fuse`.
+        weights: As in `fuse`.
+        widths: Of the result, by space.
+        activations: What units are matched by, beside weights or instead.
+        aligned: Give every model in the common order as well: as much memory as the models.
+        low_memory: Keep no tensor of lazy states: nothing but couplings, factors of units and a sum of the models
+            (the size of the result) is there, and every tensor is read again whenever it is needed.
+        seed: As in `fuse`.
+        progress: As in `fuse`.
+        **options: Of the method.
+    """
+    started = time.perf_counter()
+    row = method_row(method, options)
+    if row.terms not in (None, "weights") and activations is None:
+        raise InputError(f"method {method} matches units by {row.terms}, which states alone do not have; use `fuse`")
+    if not states:
+        raise InputError("no states to fuse; give one or more")
+    layout.check(*states)
+    shares = proportions(weights, len(states))
+    check_states(states, layout, type_of(states))
+    wanted = target_widths(layout, layout.widths(states[0]), widths or {})
+    own = working_states(states, layout, balance=row.balance, low_memory=low_memory)
+    order = own_order(own, shares) if row.order_free else list(range(len(own)))
+    problem = _problem(own, layout, shares, wanted, order, activations)
+    with watching(progress, method) as watch:
+        found, steps = row.couple(problem, np.random.default_rng(seed), watch, **options)
+    if activations:  # they count in the objective that is told
+        steps = Step.told(steps, lambda: objective_of(problem, found))
+    couplings = as_first_model([found[order.index(model)] for model in range(len(own))])
+    plain = Problem(own, layout, shares, wanted)
+    if any(isinstance(state, LazyState) for state in states):
+        made = lazy_outputs(plain, couplings, states)
+    else:
+        kept = [state for state in own if isinstance(state, dict)]  # all of them; they are emptied on the way
+        made = eager_outputs(plain, kept, couplings, states, aligned=aligned)
+    history = Step.told(steps, made.objective)
+    return FusedStates(
+        state=made.state,
+        aligned=made.aligned,
+        couplings=tuple(map(CouplingMatrices, couplings)),
+        history=history,
+        status="; ".join(step.note for step in history if step.note) or "converged",
+        method=method,
+        weights=tuple(shares),
+        layout=layout,
+        seed=seed,
+        options=options,
+        seconds=time.perf_counter() - started,
+    )
+
+
+def _problem(
+    own: Sequence[State], layout: Layout, shares: Sequence[float], widths: Mapping[str, int], order: Sequence[int],
+    activations: Activations | None,
+) -> Problem:  # fmt: skip
+    """The models in an order, with activations as further terms if they count."""
+    proportions = [shares[model] for model in order]
+    if activations is None:
+        return Problem([own[model] for model in order], layout, proportions, widths)
+    labelled = activations.terms.beside(own, layout, weights=activations.weights)
+    return Problem(
+        [labelled.states[model] for model in order], labelled.layout, proportions, widths, labelled.importance
+    )

@@ -1,0 +1,122 @@
+"""What a fusion gives: records of states, and of modules on top of them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from torch import nn
+
+from ..barycenter import CouplingMatrices, Step
+from ..corrections import NONE, Corrected
+from ..layout import Layout
+from ..progress import Progress
+from ..renamed import missing_attribute
+from ..report import Request, write_report
+from ..types import State
+
+
+@dataclass(frozen=True, eq=False)
+class FusedStates:
+    """What fusing states gives.
+
+    Args:
+        state: The fused state, in the types of the first model; lazy if lazy states were fused.
+        aligned: Every model in the common order, lazy like the state; empty if that was not wanted.
+        couplings: For each model a mapping {space: matrix [target units, model units]}, with signs where units were
+            negated. A matrix is made when it is asked for.
+        history: The objective and the number of changes after each sweep.
+        status: How it ended.
+        method: The method that was used.
+        weights: Proportions of the models, summing to 1.
+        layout: Which axes move together.
+        seed: Of the order of sweeps and of restarts.
+        options: Options of the method that were given.
+        seconds: How long it took.
+    """
+
+    state: State
+    aligned: tuple[State, ...]
+    couplings: tuple[CouplingMatrices, ...]
+    history: tuple[Step, ...]
+    status: str
+    method: str
+    weights: tuple[float, ...]
+    layout: Layout
+    seed: int = 0
+    options: Mapping[str, Any] = field(default_factory=dict)
+    seconds: float = 0.0
+
+    def __str__(self) -> str:
+        """A summary of a few lines."""
+        spaces = ", ".join(f"{space.name} {space.units}" for space in self.layout.spaces) or "none"
+        shares = ", ".join(f"{weight:.3g}" for weight in self.weights)
+        return (
+            f"{len(self.weights)} models fused by {self.method} (weights {shares})\n"
+            f"spaces: {spaces}\nobjective: {self.history[-1].objective:.6g}\nstatus: {self.status}"
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Fusion:
+    """Fused modules: `model`, and every input as a module in the common order, beside what fusing states gives.
+
+    `parents` are the models that were fused: themselves, not copies. `correction` says which correction the model
+    got at the end; `states.state` is as it was before.
+    """
+
+    model: nn.Module
+    aligned: tuple[nn.Module, ...]
+    states: FusedStates
+    parents: tuple[nn.Module, ...] = ()
+    correction: Corrected = field(default_factory=lambda: Corrected(NONE))
+
+    if not TYPE_CHECKING:  # a type checker shall go on to find attributes that do not exist
+        __getattr__ = missing_attribute
+
+    @property
+    def couplings(self) -> tuple[CouplingMatrices, ...]:
+        """For each model a mapping {space: matrix [target units, model units]}."""
+        return self.states.couplings
+
+    @property
+    def history(self) -> tuple[Step, ...]:
+        """The objective and the number of changes after each sweep."""
+        return self.states.history
+
+    @property
+    def status(self) -> str:
+        """How it ended."""
+        return self.states.status
+
+    @property
+    def layout(self) -> Layout:
+        """Which axes move together."""
+        return self.states.layout
+
+    def __str__(self) -> str:
+        """A summary of a few lines."""
+        return f"{self.states}\ncorrection: {self.correction}"
+
+    def report(  # noqa: PLR0913
+        self, path: str | os.PathLike[str], evaluate: Any = None, *, title: str | None = None, points: int = 25,
+        grid: int = 21, data: Any = None, cache: str | os.PathLike[str] | None = None, workers: int = 0,
+        progress: Progress = False,
+    ) -> Path:  # fmt: skip
+        """Write one HTML page about this fusion; it needs no other file and no network.
+
+        Args:
+            path: The file; it is written whole or not at all.
+            evaluate: `evaluate(model) -> float | dict`, as for `transfuse.barrier`; without it nothing is measured.
+            title: Of the page.
+            points: Of each barrier.
+            grid: Points along each side of the plane; 0 for no plane.
+            data: Unlabeled batches: batch norm is computed anew where networks were averaged; see `transfuse.barrier`.
+            cache: A file that remembers values; see `transfuse.barrier`.
+            workers: Processes to use; 0 for this one.
+            progress: Tell on stderr how long it will take.
+        """
+        return write_report(path, self, Request(evaluate, points, grid, data, cache, workers, progress), title)

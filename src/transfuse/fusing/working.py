@@ -1,0 +1,65 @@
+"""States on their way into the pipeline: in a type in which arithmetic is safe, in a canonical scale, in an own order.
+
+In: states as the user gave them, plain or lazy. Out: states of the same kind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import torch
+from torch import Tensor
+
+from ..layout import Layout, balanced
+from ..lazy import Entry, LazyState, entries_of
+from ..types import State
+
+
+def working_type(kinds: Iterable[torch.dtype]) -> torch.dtype:
+    """The type in which sums of products of tensors of these types are safe: float64 if any is, else float32."""
+    return torch.float64 if {torch.float64, torch.complex128} & set(kinds) else torch.float32
+
+
+def type_of(states: Sequence[State]) -> torch.dtype:
+    """The type in which sums of products of all tensors of some states are safe."""
+    return working_type(entry.dtype for state in states for entry in entries_of(state).values())
+
+
+def working_state(state: State, kind: torch.dtype) -> State:
+    """A state with all floating-point tensors in one type; what has that type already is not copied.
+
+    Tensors of a lazy state are converted at each reading.
+    """
+
+    def converted(tensor: Tensor) -> Tensor:
+        return tensor.detach().to(kind) if tensor.is_floating_point() else tensor.detach()
+
+    if isinstance(state, LazyState):
+        entries = [
+            Entry(name, kind if entry.dtype.is_floating_point else entry.dtype, entry.shape)
+            for name, entry in entries_of(state).items()
+        ]
+        return LazyState(entries, lambda entry: converted(state[entry.name]))
+    return {name: converted(tensor) for name, tensor in state.items()}
+
+
+def working_states(states: Sequence[State], layout: Layout, *, balance: bool, low_memory: bool = False) -> list[State]:
+    """States to work on: of one safe type, and in a canonical scale if `balance`.
+
+    A lazy state is read once and kept, unless `low_memory`: then every tensor is read again whenever it is needed.
+    """
+    kind = type_of(states)
+    own = [working_state(state, kind) for state in states]
+    if balance:
+        own = [balanced(state, layout) for state in own]
+    return own if low_memory else [dict(state) for state in own]
+
+
+def own_order(states: Sequence[State], weights: Sequence[float]) -> list[int]:
+    """An order of models that depends on what they hold and not on the order in which they are given."""
+    keys = [
+        [weights[model]]
+        + [float(tensor.sum(dtype=torch.float64)) for tensor in state.values() if tensor.is_floating_point()]
+        for model, state in enumerate(states)
+    ]
+    return sorted(range(len(states)), key=keys.__getitem__)

@@ -1,0 +1,294 @@
+"""Moving: the one place where permutations, and couplings of any kind, are applied to tensors along their axes.
+
+In: a tensor of a model, the blocks on its axes, an element for each space. Out: the tensor in the order of the target,
+whole or piece by piece. A permutation is an index, never a matrix product; what a sum needs of a large tensor is made a
+few rows at a time, so that it is never there as a whole.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from ..errors import LayoutError
+from ..lazy import LazyState, transformed
+from ..types import State
+from .recipe import Layout
+from .records import Block
+from .symmetry import PERMUTATIONS, Permutation
+
+
+class Element(Protocol):
+    """What can be applied to the units of a space: a `Permutation`, by index; or anything that carries units."""
+
+    @property
+    def by_index(self) -> bool:
+        """Whether it is a `Permutation`, which only has to be gathered and multiplied."""
+        ...
+
+    @property
+    def is_identity(self) -> bool:
+        """Whether nothing has to be moved."""
+        ...
+
+    def carry(self, units: Tensor, *, odd: bool, produced: bool) -> Tensor:
+        """Values [model units, ...] carried to the target [target units, ...]."""
+        ...
+
+
+Elements = Mapping[str, Element]  # by space
+
+PIECE = 2**17  # numbers: a piece and what is made of it stay in the cache
+
+
+@dataclass(frozen=True, eq=False)
+class Pair:
+    """A block of the target, and the same block of each model."""
+
+    target: Block
+    models: tuple[Block, ...]
+
+
+Axes = Mapping[int, Sequence[Pair]]  # what stands on each axis of a tensor on which something stands
+
+
+def permute(state: State, layout: Layout, actions: Mapping[str, Permutation]) -> State:
+    """Move the units of a state by an element for each of some spaces; the function of the network stays the same.
+
+    The state is not modified, and tensors that nothing moves are passed on as they are. A lazy state gives a lazy one,
+    whose tensors are moved when they are asked for.
+
+    Raises:
+        LayoutError: an element does not belong to the symmetry of its space.
+
+    Example:
+        >>> from transfuse import parse
+        >>> layout = parse('''
+        ... spaces: {up.out: 2}
+        ... tensors: {up.weight: [up.out, 1], down.weight: [1, < up.out]}
+        ... ''')
+        >>> state = {"up.weight": torch.tensor([[1.0], [2.0]]), "down.weight": torch.tensor([[3.0, 4.0]])}
+        >>> permute(state, layout, {"up.out": Permutation([1, 0])})["down.weight"]
+        tensor([[4., 3.]])
+    """
+    widths = layout.widths(state)
+    for name, element in actions.items():
+        if objection := layout[name].symmetry.objection(element, widths[name]):
+            raise LayoutError(f"action on space {name}: {objection}")
+    axes: dict[str, dict[int, list[Pair]]] = {}
+    for block in layout.blocks(widths):
+        if block.space in actions:
+            axes.setdefault(block.tensor, {}).setdefault(block.axis, []).append(Pair(block, (block,)))
+
+    def moved(name: str, tensor: Tensor) -> Tensor:
+        own = axes.get(name, {})
+        _check_numbers(name, tensor, own, actions)
+        return carried(tensor, own, 0, actions)
+
+    if isinstance(state, LazyState):
+        return transformed(state, moved)
+    return {name: moved(name, tensor) for name, tensor in state.items()}
+
+
+def _check_numbers(name: str, tensor: Tensor, axes: Axes, actions: Mapping[str, Permutation]) -> None:
+    """Refuse to negate or scale what is not a floating-point number."""
+    if tensor.is_floating_point() or tensor.is_complex():
+        return
+    for block in (pair.target for pairs in axes.values() for pair in pairs):
+        if actions[block.space].rescales and block.odd.any():
+            raise LayoutError(
+                f"tensor {name} holds {tensor.dtype}, which cannot be negated or scaled with space {block.space}; "
+                f"make its slots even (|{block.space}|) or give no factors"
+            )
+
+
+def random_actions(
+    layout: Layout, widths: Mapping[str, int], rng: np.random.Generator, *, symmetries: bool = True
+) -> dict[str, Permutation]:
+    """A random element for each space of a layout, none of them trivial; without `symmetries` mere permutations."""
+    return {
+        space.name: (space.symmetry if symmetries else PERMUTATIONS).random_element(widths[space.name], rng)
+        for space in layout.spaces
+    }
+
+
+def carried(tensor: Tensor, axes: Axes, model: int, elements: Elements) -> Tensor:
+    """A tensor of a model, carried along some axes; the same tensor where nothing moves."""
+    moving = {
+        axis: pairs
+        for axis, pairs in axes.items()
+        if not all(elements[pair.target.space].is_identity for pair in pairs)
+    }
+    used = [elements[pair.target.space] for pairs in moving.values() for pair in pairs]
+    if len(moving) < 2 or not all(element.by_index for element in used):
+        return _through([_carrier(tensor, axis, pairs, model, elements) for axis, pairs in moving.items()], tensor)
+    result = torch.empty(tensor.shape, dtype=tensor.dtype, device=tensor.device)
+    make = carried_rows(tensor, moving, model, elements)
+    for piece in pieces(tensor.shape):  # what one axis gives is read by the next from the cache
+        result[piece] = make(piece)
+    return result
+
+
+def carried_rows(
+    tensor: Tensor, axes: Axes, model: int, elements: Elements, *, along: int = 0
+) -> Callable[[slice], Tensor]:
+    """The carried tensor as a function of rows, or of slices along another axis: no more than these is made of it."""
+    first = axes.get(along, ())
+    if not all(elements[pair.target.space].by_index for pair in first):
+        whole = carried(tensor, axes, model, elements)
+        return lambda rows: taken_slice(whole, along, rows)
+    carriers = [_carrier(tensor, axis, pairs, model, elements) for axis, pairs in axes.items() if axis != along]
+    if all(elements[pair.target.space].is_identity for pair in first):
+        return lambda rows: _through(carriers, taken_slice(tensor, along, rows))
+    index, factor = _index(tensor, along, first, model, elements)
+
+    def taken(rows: slice) -> Tensor:
+        own = None if factor is None else factor[rows]
+        if index is None:
+            return _taken(taken_slice(tensor, along, rows), along, None, own)
+        return _taken(tensor, along, index[rows], own)
+
+    return lambda rows: _through(carriers, taken(rows))
+
+
+@dataclass(frozen=True, eq=False)
+class Sliced:
+    """A tensor that is made slice by slice: `along(axis)` gives slices along an axis, and no more is there of it."""
+
+    shape: Sequence[int]
+    along: Callable[[int], Callable[[slice], Tensor]]
+
+    def each(self, change: Callable[[Tensor, int, slice], Tensor]) -> Sliced:
+        """What it becomes if every slice does: `change(slice, axis, rows)`."""
+
+        def along(axis: int) -> Callable[[slice], Tensor]:
+            make = self.along(axis)
+            return lambda rows: change(make(rows), axis, rows)
+
+        return Sliced(self.shape, along)
+
+
+def slices(tensor: Tensor | Sliced, axis: int) -> Callable[[slice], Tensor]:
+    """The slices of a tensor along an axis; views where it is there."""
+    return tensor.along(axis) if isinstance(tensor, Sliced) else partial(taken_slice, tensor, axis)
+
+
+def whole(tensor: Tensor | Sliced) -> Tensor:
+    """All of a tensor."""
+    return slices(tensor, 0)(slice(None))
+
+
+def taken_slice(tensor: Tensor, axis: int, rows: slice) -> Tensor:
+    """A slice along an axis, as a view."""
+    return tensor[(slice(None),) * axis + (rows,)]
+
+
+def pieces(shape: Sequence[int], *, along: int = 0, least: int = 1) -> Iterator[slice]:
+    """Slices along an axis, small enough for the cache but of at least so many numbers; a vector is one."""
+    length, count = shape[along], math.ceil(math.prod(shape) / max(PIECE, least))
+    if count <= 1 or len(shape) == 1:
+        return iter([slice(None)])
+    size = math.ceil(length / count)  # all alike: a thin rest would be slow
+    return (slice(start, start + size) for start in range(0, length, size))
+
+
+def units_of(tensor: Tensor, block: Block, slots: NDArray[np.bool_] | None = None) -> Tensor:
+    """A tensor as [units, values] of some slots of a block (default: all); a view where nothing has to be copied."""
+    whole = slots is None or slots.all()
+    if not (whole and block.whole(tensor.shape[block.axis])):
+        places = block.positions if whole else block.positions[:, slots]
+        tensor = tensor.index_select(block.axis, torch.from_numpy(places.ravel()).to(tensor.device))
+    return tensor.movedim(block.axis, 0).reshape(len(block.positions), -1)
+
+
+def _through(carriers: Sequence[Callable[[Tensor], Tensor]], tensor: Tensor) -> Tensor:
+    for carry in carriers:
+        tensor = carry(tensor)
+    return tensor
+
+
+def _carrier(
+    like: Tensor, axis: int, pairs: Sequence[Pair], model: int, elements: Elements
+) -> Callable[[Tensor], Tensor]:
+    """What carries one axis of a tensor by the couplings of the spaces on it."""
+    used = [elements[pair.target.space] for pair in pairs]
+    if all(element.is_identity for element in used):
+        return lambda tensor: tensor
+    if not all(element.by_index for element in used):
+        return lambda tensor: _mix(tensor, axis, pairs, model, elements)
+    index, factor = _index(like, axis, pairs, model, elements)
+    return lambda tensor: _taken(tensor, axis, index, factor)
+
+
+def _taken(tensor: Tensor, axis: int, index: Tensor | None, factor: Tensor | None) -> Tensor:
+    """Positions of an axis gathered by an index, then multiplied; nothing is copied twice."""
+    moved = tensor if index is None else tensor.index_select(axis, index)
+    if factor is None:
+        return moved
+    along = factor.view(-1, *[1] * (tensor.dim() - axis - 1))
+    return tensor * along if index is None else moved.mul_(along)
+
+
+def _index(
+    tensor: Tensor, axis: int, pairs: Sequence[Pair], model: int, elements: Elements
+) -> tuple[Tensor | None, Tensor | None]:
+    """Permutations as one index along an axis and one factor; none where nothing is reordered or rescaled."""
+    length, index, factor = tensor.shape[axis], None, None
+    for pair in pairs:
+        element, there, here = elements[pair.target.space], pair.target, pair.models[model]
+        assert isinstance(element, Permutation), "only permutations come here"
+        if element.reorders:
+            order = element.order.to(tensor.device)
+            places, sources = (torch.from_numpy(block.positions).to(tensor.device) for block in (there, here))
+            if there.whole(length):
+                alone = there.positions.shape[1] == 1 and here.whole(length)  # the axis has the units and nothing else
+                index = order if alone else sources[order].flatten()
+            else:
+                index = torch.arange(length, device=tensor.device) if index is None else index
+                index[places] = sources[order]
+        if element.rescales and there.odd.any():
+            factor = tensor.new_ones(length) if factor is None else factor
+            values = element.factor if there.side == "produces" else 1 / element.factor
+            spread(values.to(factor), there, factor)
+    return index, factor
+
+
+def spread(values: Tensor, block: Block, into: Tensor) -> None:
+    """Write a value of each unit to all positions of an axis where the unit has odd slots."""
+    places = torch.from_numpy(block.positions[:, block.odd]).to(into.device)
+    into[places] = values[:, None]
+
+
+def _mix(tensor: Tensor, axis: int, pairs: Sequence[Pair], model: int, elements: Elements) -> Tensor:
+    """By couplings of any kind, block by block."""
+    front = tensor.movedim(axis, 0)
+    moving = sum(pair.models[model].positions.size for pair in pairs)
+    length = len(front) - moving + sum(pair.target.positions.size for pair in pairs)
+    result = front.new_zeros(length, *front.shape[1:])
+    there, here = [pair.target for pair in pairs], [pair.models[model] for pair in pairs]
+    result[_rest(length, there, front.device)] = front[_rest(len(front), here, front.device)]
+    for pair in pairs:
+        own, target = pair.models[model], pair.target
+        for slots, odd in ((target.odd, True), (~target.odd, False)):
+            if slots.any():
+                places, sources = (torch.from_numpy(b.positions[:, slots]).to(tensor.device) for b in (target, own))
+                result[places] = elements[target.space].carry(
+                    front[sources], odd=odd, produced=target.side == "produces"
+                )
+    return result.movedim(0, axis)
+
+
+def _rest(length: int, blocks: Sequence[Block], device: torch.device) -> Tensor:
+    """Positions of an axis that no block holds."""
+    free = np.ones(length, dtype=bool)
+    for block in blocks:
+        free[block.positions] = False
+    return torch.from_numpy(np.flatnonzero(free)).to(device)

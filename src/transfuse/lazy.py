@@ -1,0 +1,75 @@
+"""States whose tensors are made when they are asked for: read from a file, converted, carried, averaged.
+
+In: what is known of each tensor, and a function that makes one. Out: a plain mapping, so that everything that takes a
+state takes a lazy one. Not here: files and formats.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from .types import State
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What is known about a tensor without making or reading it."""
+
+    name: str
+    dtype: torch.dtype
+    shape: tuple[int, ...]
+
+    @property
+    def bytes(self) -> int:
+        """Size of the tensor in bytes, in memory as on disk."""
+        return torch.Size(self.shape).numel() * self.dtype.itemsize
+
+
+class LazyState(Mapping[str, Tensor]):
+    """A state whose tensors are made when they are asked for, each time anew.
+
+    Args:
+        entries: What there is, in the order of the state.
+        read: Makes the tensor of an entry.
+    """
+
+    def __init__(self, entries: Sequence[Entry], read: Callable[[Entry], Tensor]) -> None:
+        self.entries = {entry.name: entry for entry in entries}
+        self._read = read
+
+    def __getitem__(self, name: str) -> Tensor:
+        return self._read(self.entries[name])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.entries)
+
+    def __len__(self) -> int:
+        return len(self.entries)
+
+
+def entries_of(state: State) -> dict[str, Entry]:
+    """The entry of every tensor of a state; tensors of a lazy state are not made for it."""
+    if isinstance(state, LazyState):
+        return state.entries
+    return {name: Entry(name, tensor.dtype, tuple(tensor.shape)) for name, tensor in state.items()}
+
+
+def with_names(state: State, sources: Mapping[str, str]) -> LazyState:
+    """The tensors of a state under other names: `sources` maps each new name to the one in `state`."""
+    known = entries_of(state)
+    entries = [Entry(new, known[old].dtype, known[old].shape) for new, old in sources.items()]
+    return LazyState(entries, lambda entry: state[sources[entry.name]])
+
+
+def as_lazy(state: Mapping[str, Tensor]) -> LazyState:
+    """A state as a lazy one, whose tensors are taken from it when they are asked for."""
+    return state if isinstance(state, LazyState) else transformed(state, lambda name, tensor: tensor)
+
+
+def transformed(state: Mapping[str, Tensor], change: Callable[[str, Tensor], Tensor]) -> LazyState:
+    """A state whose tensors are changed when they are asked for; `change(name, tensor)` keeps type and shape."""
+    return LazyState(list(entries_of(state).values()), lambda entry: change(entry.name, state[entry.name]))

@@ -1,0 +1,69 @@
+"""Before and after writing: what is refused, metadata, model cards, the same bytes."""
+
+import json
+from dataclasses import replace
+
+import pytest
+import safetensors.torch
+
+from checkpoint_states import MADE, TENSORS, plain, write
+from transfuse import InputError
+from transfuse.checkpoints import (
+    KEY,
+    Output,
+    card_path,
+    check_writable,
+    open_checkpoint,
+    origins_of,
+    write_checkpoint,
+)
+
+
+def test_metadata_survive_and_provenance_is_added(tmp_path):
+    safetensors.torch.save_file(TENSORS, tmp_path / "a.safetensors", {"format": "pt", "note": "grüße"})
+    checkpoint = open_checkpoint(tmp_path / "a.safetensors")
+    made = replace(MADE, sources=origins_of([checkpoint], [1.0]))
+    for name in ("b.safetensors", "c.safetensors"):  # the second replaces the provenance of the first
+        write_checkpoint(tmp_path / name, Output(dict(checkpoint.tensors), checkpoint, made))
+        checkpoint = open_checkpoint(tmp_path / name)
+    assert {key: checkpoint.metadata[key] for key in ("format", "note")} == {"format": "pt", "note": "grüße"}
+    (source,) = json.loads(checkpoint.metadata[KEY])["sources"]
+    assert len(source["sha256"]["a.safetensors"]) == 64
+
+
+def test_what_cannot_be_written_is_refused_before_work(tmp_path, monkeypatch):
+    like = plain(tmp_path, TENSORS)
+    (tmp_path / "there.pt").touch()
+    (tmp_path / "file").touch()
+    refused = {
+        tmp_path / "there.pt": "exists; pass --force",
+        tmp_path / "no" / "a.pt": "does not exist; create it first",
+        tmp_path / "file" / "a.pt": "does not exist; create it first",
+        tmp_path / "a.onnx": "the ending says the format",
+        tmp_path / "folder": "the ending says the format",
+        tmp_path / "a.pt2": "only be written when the first input is one",
+    }
+    for path, message in refused.items():
+        with pytest.raises(InputError, match=message):
+            check_writable(path, like, 10)
+    check_writable(tmp_path / "there.pt", like, 10, force=True)
+    monkeypatch.setattr("shutil.disk_usage", lambda path: type("Usage", (), {"free": 9})())
+    with pytest.raises(InputError, match=r"needs 10 bytes, but .* has only 9 bytes free; make room"):
+        check_writable(tmp_path / "a.pt", like, 10)
+
+
+def test_a_card_never_replaces_somebody_elses_readme(tmp_path):
+    out = tmp_path / "fused.safetensors"
+    assert card_path(out).name == "README.md"
+    write(out, TENSORS)
+    assert card_path(out).name == "README.md"
+    assert card_path(tmp_path / "other.safetensors").name == "other.safetensors.README.md"
+    (tmp_path / "README.md").write_text("mine")
+    write(out, TENSORS)
+    assert (tmp_path / "README.md").read_text() == "mine"
+    assert "`auto`" in (tmp_path / "fused.safetensors.README.md").read_text()
+
+
+def test_the_same_work_writes_the_same_bytes(tmp_path):
+    first, second = (write(tmp_path / name, TENSORS)[0].read_bytes() for name in ("a.safetensors", "b.safetensors"))
+    assert first == second
