@@ -1,16 +1,16 @@
-"""A headless Chromium for tests of pages: the WebDriver protocol over plain HTTP, no package needed."""
+"""A headless Chromium for tests of pages, driven by selenium through the chromedriver that is installed here.
 
-import base64
+Nothing is downloaded: selenium's manager of drivers is not asked, since browser and driver are given by their paths.
+"""
+
 import contextlib
-import json
 import shutil
-import socket
-import subprocess
 import tempfile
-import time
-import urllib.error
-import urllib.request
 from pathlib import Path
+
+from selenium import webdriver
+from selenium.webdriver.chrome.service import Service
+from selenium.webdriver.common.actions.action_builder import ActionBuilder
 
 DRIVER = shutil.which("chromedriver")
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome", "chrome"))), None)
@@ -25,81 +25,46 @@ FLAGS = (
 ).split()
 
 
-class Window:
-    """An open window; `get`, `run` and `picture` do what they say."""
-
-    def __init__(self, address):
-        self.address = address
-
-    def call(self, verb, path, **body):
-        data = json.dumps(body).encode() if verb == "POST" else None
-        request = urllib.request.Request(self.address + path, data, {"Content-Type": "application/json"}, method=verb)
-        try:
-            with urllib.request.urlopen(request, timeout=60) as answer:
-                return json.load(answer)["value"]
-        except urllib.error.HTTPError as error:
-            raise AssertionError(error.read().decode()) from None
-
-    def get(self, page):
-        self.call("POST", "/url", url=Path(page).absolute().as_uri())
-
-    def run(self, script, *args):
-        return self.call("POST", "/execute/sync", script=script, args=list(args))
-
-    def errors(self):
-        """Messages of the console: errors of scripts, and of what could not be loaded."""
-        entries = self.call("POST", "/se/log", type="browser")
-        return [entry["message"] for entry in entries if entry["level"] in ("SEVERE", "WARNING")]
-
-    def devtools(self, command, **params):
-        return self.call("POST", "/goog/cdp/execute", cmd=command, params=params)
-
-    def picture(self, path):
-        shot = self.devtools("Page.captureScreenshot", captureBeyondViewport=True, format="png")
-        Path(path).write_bytes(base64.b64decode(shot["data"]))
-
-    def point(self, x, y):
-        """Move the pointer there."""
-        move = {"type": "pointerMove", "duration": 0, "x": round(x), "y": round(y)}
-        pointer = {"type": "pointer", "id": "mouse", "parameters": {"pointerType": "mouse"}, "actions": [move]}
-        self.call("POST", "/actions", actions=[pointer])
-
-
 @contextlib.contextmanager
 def window(width, *, dark=False, script=True):
-    """A window of a width, as a telephone or a screen has it."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    """A selenium driver of a window as wide as a telephone's (below 500 pixels) or a screen's, light or dark."""
     with tempfile.TemporaryDirectory() as profile:
-        driver = subprocess.Popen([DRIVER, f"--port={port}"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        driver = webdriver.Chrome(_options(f"{profile}/new", script=script), Service(DRIVER))
         try:
-            options = {
-                "binary": BROWSER,
-                "args": [*FLAGS, f"--user-data-dir={profile}/new"],
-                "prefs": {} if script else {"profile.managed_default_content_settings.javascript": 2},
-            }
-            found = _session(Window(f"http://127.0.0.1:{port}"), options)
-            found.devtools(
-                "Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=width < 500
+            driver.execute_cdp_cmd(
+                "Emulation.setDeviceMetricsOverride",
+                {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 500},
             )
             theme = [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]
-            found.devtools("Emulation.setEmulatedMedia", features=theme)
-            try:
-                yield found
-            finally:
-                found.call("DELETE", "")
+            driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": theme})
+            yield driver
         finally:
-            driver.terminate()
-            driver.wait()
+            driver.quit()
 
 
-def _session(root, options):
-    wanted = {"browserName": "chrome", "goog:chromeOptions": options, "goog:loggingPrefs": {"browser": "ALL"}}
-    for _ in range(100):
-        with contextlib.suppress(urllib.error.URLError, ConnectionError):
-            if root.call("GET", "/status")["ready"]:
-                break
-        time.sleep(0.1)
-    session = root.call("POST", "/session", capabilities={"alwaysMatch": wanted})["sessionId"]
-    return Window(f"{root.address}/session/{session}")
+def _options(profile, *, script):
+    options = webdriver.ChromeOptions()
+    options.binary_location = BROWSER
+    for flag in [*FLAGS, f"--user-data-dir={profile}"]:
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    if not script:
+        options.add_experimental_option("prefs", {"profile.managed_default_content_settings.javascript": 2})
+    return options
+
+
+def open_page(driver, page):
+    """Open a file in the window."""
+    driver.get(Path(page).absolute().as_uri())
+
+
+def console_errors(driver):
+    """Messages of the console: errors of scripts, and of what could not be loaded."""
+    return [entry["message"] for entry in driver.get_log("browser") if entry["level"] in ("SEVERE", "WARNING")]
+
+
+def point_at(driver, x, y):
+    """Move the pointer to a place of the window, in pixels."""
+    actions = ActionBuilder(driver)
+    actions.pointer_action.move_to_location(round(x), round(y))
+    actions.perform()

@@ -65,11 +65,11 @@ def with_names(state: State, sources: Mapping[str, str]) -> LazyState:
     return LazyState(entries, lambda entry: state[sources[entry.name]])
 
 
-def as_lazy(state: Mapping[str, Tensor]) -> LazyState:
+def as_lazy(state: State) -> LazyState:
     """A state as a lazy one, whose tensors are taken from it when they are asked for."""
     return state if isinstance(state, LazyState) else transformed(state, lambda name, tensor: tensor)
 
 
-def transformed(state: Mapping[str, Tensor], change: Callable[[str, Tensor], Tensor]) -> LazyState:
+def transformed(state: State, change: Callable[[str, Tensor], Tensor]) -> LazyState:
     """A state whose tensors are changed when they are asked for; `change(name, tensor)` keeps type and shape."""
     return LazyState(list(entries_of(state).values()), lambda entry: change(entry.name, state[entry.name]))

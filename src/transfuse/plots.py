@@ -9,26 +9,33 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
-from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from .barycenter import Step
 from .errors import InputError
-from .landscape import Barrier, Network, Plane
-from .landscape import similarity as cosines
+from .landscape import Barrier, ModuleOrState, Plane, cosines
+from .landscape.pictures import (
+    PLACES,
+    barrier_label,
+    contour_levels,
+    entries_per_row,
+    mark_label,
+    pooled,
+    short_number,
+)
 from .modules import state_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-from .types import Array
-
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 
-HALF_COLUMN = 3.3  # inches
+HALF_COLUMN = 3.3  # inches: the width of one of two columns of a paper
 # Okabe and Ito's colours, told apart by the colour-blind; with markers, so that print in grey will do.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
@@ -47,27 +54,20 @@ STYLE: dict[str, Any] = {
     "figure.constrained_layout.use": True,
     "savefig.dpi": 200,
 }
-FINEST = 96  # cells along a side of a coupling's picture: single units of wide layers would vanish
-
-
-class HasObjective(Protocol):
-    """A step of a fusion's history."""
-
-    @property
-    def objective(self) -> float:
-        """The objective after the step."""
-        ...
+FINEST = 96  # cells along a side of a coupling's picture: smaller ones could not be seen at its size
 
 
 def styled(draw: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
-    """A function that draws in our style, whatever the user's is."""
+    """A decorator of functions that draw: they do so in our style, whatever the user's is."""
 
     @wraps(draw)
     def inner(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
         try:
             from matplotlib import style
         except ImportError as error:
-            raise InputError("pictures need matplotlib: pip install 'transfuse[plots]'") from error
+            raise InputError(
+                "figures need matplotlib, which is not installed: pip install 'transfuse[plots]'"
+            ) from error
         with style.context(["default", STYLE]):
             return draw(*args, **kwargs)
 
@@ -78,16 +78,19 @@ def styled(draw: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
 def barriers(
     curves: Mapping[str, Barrier], *, metric: str | None = None, label: str | None = None, axes: Axes | None = None
 ) -> Figure:
-    """Values along segments, one curve for each method (or pair), with the height of each barrier in the legend.
+    """Draw values along segments, one curve for each barrier, with its height in the legend.
 
     Args:
         curves: Barriers by name.
         metric: What to show; the first metric by default.
-        label: Of the vertical axis; the metric by default.
-        axes: Draw here, instead of a new figure.
+        label: What is written at the vertical axis; the metric by default.
+        axes: Where to draw; in a new figure by default.
+
+    Raises:
+        InputError: there is nothing to draw, or matplotlib is not installed.
     """
     if not curves:
-        raise InputError("no barriers to draw; give one or more, by name")
+        raise InputError("there are no barriers to draw; give one or more, by name")
     axes = axes or _figure(HALF_COLUMN, 2.3).subplots()
     for number, (name, barrier) in enumerate(curves.items()):
         axes.plot(
@@ -96,10 +99,10 @@ def barriers(
             color=COLOURS[number % len(COLOURS)],
             marker=MARKERS[number % len(MARKERS)],
             markevery=max(1, len(barrier.positions) // 12),
-            label=f"{name} (barrier {_short(barrier.height(metric))})",
+            label=barrier_label(name, barrier, metric),
         )
     axes.set_ylabel(label or metric or next(iter(curves.values())).metrics[0])
-    axes.set_xticks([0, 0.5, 1], ["model 1", "midpoint", "model 2"])
+    axes.set_xticks(list(PLACES), list(PLACES.values()))
     axes.margins(x=0.02)
     if all((each.of(metric) >= 0).all() for each in curves.values()):
         axes.set_ylim(0, axes.get_ylim()[1] * 1.05)
@@ -111,14 +114,17 @@ def barriers(
 def plane(
     plane: Plane, *, metric: str | None = None, title: str | None = None, levels: int = 11, axes: Axes | None = None
 ) -> Figure:
-    """A plane through networks: filled contours, spaced by the logarithm of the height above the lowest, and marks.
+    """Draw a plane through networks: filled contours, whose heights above the lowest value grow by a factor, and marks.
 
     Args:
-        plane: The record.
+        plane: What `transfuse.plane` gave.
         metric: What to show; the first metric by default.
-        title: Above the picture; the metric by default.
-        levels: How many contours.
-        axes: Draw here, instead of a new figure.
+        title: What is written above the picture; the metric by default.
+        levels: How many levels the contours have.
+        axes: Where to draw; in a new figure by default.
+
+    Raises:
+        InputError: no value is finite, or matplotlib is not installed.
     """
     from matplotlib.colors import BoundaryNorm
 
@@ -132,7 +138,7 @@ def plane(
     axes.contour(plane.x, plane.y, shown, edges[1:-1], colors="white", linewidths=0.3, alpha=0.6)
     beside = axes.inset_axes((1.03, 0, 0.035, 1))  # as high as the map, whatever its aspect
     bar = _of(axes).colorbar(filled, cax=beside, ticks=edges)
-    bar.ax.set_yticklabels([_short(edge) for edge in edges])
+    bar.ax.set_yticklabels([short_number(edge) for edge in edges])
     bar.outline.set_linewidth(0)
     axes.set_title(title or metric or plane.metrics[0], wrap=True)
     axes.set_aspect("equal")
@@ -144,27 +150,30 @@ def plane(
 
 @styled
 def couplings(matrices: Mapping[str, ArrayLike], *, columns: int = 3) -> Figure:
-    """The couplings of one model as heat maps [target units, model units], with how many entries a row has.
+    """Draw the couplings of one model as heat maps [target units, model units], with how many entries a row has.
 
     Positive entries are blue, negated units orange. Wide matrices are shown in fewer cells, each the largest entry of
     its part.
 
     Args:
-        matrices: By space; `fusion.couplings[model]`.
-        columns: Pictures beside each other.
+        matrices: Couplings by space: `fusion.couplings[model]`.
+        columns: How many pictures stand beside each other.
+
+    Raises:
+        InputError: there is nothing to draw, or matplotlib is not installed.
     """
     if not matrices:
-        raise InputError("no couplings to draw: this layout has no spaces")
+        raise InputError("there are no couplings to draw: this layout has no spaces, so no unit was matched")
     columns = min(columns, len(matrices))
     rows = -(-len(matrices) // columns)
     figure = _figure(HALF_COLUMN * columns / 2, 1.9 * rows)
     grid = figure.subplots(rows, columns, squeeze=False).ravel()
     for axes, (name, matrix) in zip(grid, matrices.items(), strict=False):
         entries = np.asarray(matrix, float)
-        shown = pooled(entries)
+        shown = pooled(entries, FINEST)
         top = float(np.abs(shown).max()) or 1.0
         axes.imshow(shown, cmap="PuOr", vmin=-top, vmax=top, interpolation="nearest", aspect="auto")
-        axes.set_title(f"{name}\n{_short(entries_per_row(entries))} entries per unit")
+        axes.set_title(f"{name}\n{short_number(entries_per_row(entries))} entries per unit")
         axes.set_xticks([])
         axes.set_yticks([])
         axes.set_xlabel(f"{entries.shape[1]} model units")
@@ -176,13 +185,13 @@ def couplings(matrices: Mapping[str, ArrayLike], *, columns: int = 3) -> Figure:
 
 
 @styled
-def similarity(reference: Network, others: Mapping[str, Network], *, axes: Axes | None = None) -> Figure:
-    """How near each tensor of other networks is to that of a reference: the cosine of their angle.
+def similarity(reference: ModuleOrState, others: Mapping[str, ModuleOrState], *, axes: Axes | None = None) -> Figure:
+    """Draw how near each tensor of other networks is to that of a reference: the cosine of their angle.
 
     Args:
         reference: A module or state.
-        others: Others of the same widths, by name: `{"as trained": b, "aligned": twin}`.
-        axes: Draw here, instead of a new figure.
+        others: Networks of the same widths, by name: `{"as trained": b, "aligned": twin}`.
+        axes: Where to draw; in a new figure by default.
     """
     found = {name: cosines(state_of(reference), state_of(other)) for name, other in others.items()}
     names = list(next(iter(found.values())))
@@ -203,8 +212,13 @@ def similarity(reference: Network, others: Mapping[str, Network], *, axes: Axes 
 
 
 @styled
-def history(steps: Sequence[HasObjective], *, axes: Axes | None = None) -> Figure:
-    """The objective after each sweep; `fusion.history`."""
+def history(steps: Sequence[Step], *, axes: Axes | None = None) -> Figure:
+    """Draw the objective after each sweep of a fusion.
+
+    Args:
+        steps: What `fusion.history` holds.
+        axes: Where to draw; in a new figure by default.
+    """
     from matplotlib.ticker import MaxNLocator
 
     axes = axes or _figure(HALF_COLUMN, 2.0).subplots()
@@ -216,52 +230,6 @@ def history(steps: Sequence[HasObjective], *, axes: Axes | None = None) -> Figur
     return _of(axes)
 
 
-def contour_levels(values: ArrayLike, count: int) -> list[float]:
-    """Edges from the lowest to the highest finite value; their heights above the lowest grow by one factor.
-
-    Example:
-        >>> [round(edge, 2) for edge in contour_levels([2.0, 102.0], 4)]
-        [2.0, 3.0, 12.0, 102.0]
-    """
-    finite = np.asarray(values, float)
-    finite = finite[np.isfinite(finite)]
-    if not len(finite):
-        raise InputError("no value of this plane is finite, so there is nothing to draw")
-    low, span = float(finite.min()), float(np.ptp(finite))
-    if span <= 1e-12 * max(abs(low), 1e-300):  # flat: any range around it
-        return [low - max(abs(low), 1.0) * 1e-6, low + max(abs(low), 1.0) * 1e-6]
-    return [low, *(low + span * np.geomspace(0.01, 1, max(2, count - 1))).tolist()]
-
-
-def entries_per_row(matrix: ArrayLike) -> float:
-    """How many entries share the mass of a row, on average: 1 for a permutation, the width for a uniform coupling.
-
-    `(sum |p|)^2 / sum p^2` of each row.
-
-    Example:
-        >>> entries_per_row([[0.0, 1.0], [0.5, 0.5]])
-        1.5
-    """
-    entries = np.abs(np.asarray(matrix, float))
-    mass = entries.sum(1)
-    return float(np.mean(mass**2 / np.maximum((entries**2).sum(1), 1e-300)))
-
-
-def pooled(matrix: Array, finest: int = FINEST) -> Array:
-    """A matrix in at most so many rows and columns: of each part the entry of the largest size."""
-    for axis in (0, 1):
-        if matrix.shape[axis] > finest:
-            parts = np.array_split(matrix, finest, axis)
-            matrix = np.stack([_largest(part, axis) for part in parts], axis)
-    return matrix
-
-
-def _largest(part: Array, axis: int) -> Array:
-    chosen = np.expand_dims(np.abs(part).argmax(axis), axis)
-    found: Array = np.take_along_axis(part, chosen, axis).squeeze(axis)
-    return found
-
-
 def _figure(width: float, height: float) -> Figure:
     from matplotlib.figure import Figure
 
@@ -269,37 +237,27 @@ def _figure(width: float, height: float) -> Figure:
 
 
 def _of(axes: Axes) -> Figure:
+    """The figure in which axes stand, also if they are in a part of it."""
     figure = axes.get_figure(root=True)
     assert figure is not None
     return figure
 
 
 def _height(plane: Plane) -> float:
-    """As high as equal scales on both axes need, beside the bar of colours."""
+    """The height in inches at which both axes of a plane have one scale, beside the bar of colours."""
     return float(np.clip(0.75 * HALF_COLUMN * np.ptp(plane.y) / np.ptp(plane.x) + 0.45, 1.6, 4.5))
 
 
 def _marks(axes: Axes, plane: Plane) -> None:
-    """Networks as points, their names beside them, on whichever side there is room."""
+    """Draw networks as points, their names beside them, on the side where there is more room."""
     from matplotlib.patheffects import withStroke
 
     halo = [withStroke(linewidth=2, foreground="white")]
     middle = (plane.x[0] + plane.x[-1]) / 2
     for number, mark in enumerate(plane.marks):
         axes.plot(mark.x, mark.y, MARKERS[number % len(MARKERS)], color="white", markeredgecolor="black", markersize=5)
-        off = f" ({_short(mark.distance)} off the plane)" if mark.distance > 0.01 * np.ptp(plane.x) else ""
         left = mark.x > middle
         axes.annotate(
-            mark.name + off, (mark.x, mark.y), xytext=(-5 if left else 5, 4), textcoords="offset points",
+            mark_label(mark, plane), (mark.x, mark.y), xytext=(-5 if left else 5, 4), textcoords="offset points",
             ha="right" if left else "left", path_effects=halo,
         )  # fmt: skip
-
-
-def _short(number: float) -> str:
-    """Three digits.
-
-    Example:
-        >>> _short(1.0), _short(93.214), _short(1234.5), _short(0.01234)
-        ('1', '93.2', '1234', '0.0123')
-    """
-    return f"{number:.0f}" if abs(number) >= 1000 else f"{number:.3g}"

@@ -95,6 +95,12 @@ def test_a_dry_run_writes_nothing(here, capsys):
     assert written(here) == []
 
 
+def test_a_dry_run_of_align_writes_nothing(here, capsys):
+    told = works(capsys, "align", "in/b.safetensors", "--to", "in/a.safetensors", "-o", "b.pt", *MODEL, "--dry-run")
+    assert told["inputs"] == ["in/a.safetensors", "in/b.safetensors"]
+    assert written(here) == []
+
+
 def test_nothing_is_replaced_without_force(here, capsys):
     (here / "ab.safetensors").write_bytes(b"precious")
     code, _, err = call(capsys, "fuse", *AB, "-o", "ab.safetensors", *MODEL)

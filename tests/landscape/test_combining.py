@@ -68,5 +68,5 @@ def test_all_differences_are_told_at_once():
 
 @pytest.mark.parametrize("networks", [{"a": 3}, {"a": nn.Linear(1, 1), "b": nn.Linear(1, 1).state_dict()}])
 def test_what_is_no_network_or_of_two_kinds_is_refused(networks):
-    with pytest.raises(InputError, match=r"expected a torch\.nn\.Module|all of one kind"):
+    with pytest.raises(InputError, match=r"expected a torch\.nn\.Module|all of them as one kind"):
         Family.of(networks)

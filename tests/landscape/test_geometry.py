@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from transfuse import InputError
-from transfuse.landscape import Axes, Family, similarity
+from transfuse.landscape import Axes, Family, cosines
 
 
 def state(seed, scale=1.0):
@@ -69,7 +69,7 @@ def test_networks_on_a_line_span_no_plane(share):
 
 def test_similarity_is_a_cosine_for_each_tensor():
     one = state(0)
-    assert similarity(one, one) == pytest.approx({"a": 1.0, "b": 1.0})
+    assert cosines(one, one) == pytest.approx({"a": 1.0, "b": 1.0})
     other = {name: -2 * tensor for name, tensor in one.items()}
-    assert similarity(one, other) == pytest.approx({"a": -1.0, "b": -1.0})
-    assert math.isnan(similarity({"a": torch.zeros(3)}, {"a": torch.ones(3)})["a"])
+    assert cosines(one, other) == pytest.approx({"a": -1.0, "b": -1.0})
+    assert math.isnan(cosines({"a": torch.zeros(3)}, {"a": torch.ones(3)})["a"])

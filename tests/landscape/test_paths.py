@@ -138,7 +138,7 @@ BAD = {
     "nothing": (lambda: barrier(A, B, lambda _: {}), "evaluate gave nothing"),
     "other names": (lambda: barrier(A, B, lambda state: {str(float(state["w"][0])): 1.0}), "at one point"),
     "no function": (lambda: barrier(A, B, 3), "expected a function"),
-    "one point": (lambda: barrier(A, B, len, points=1), "at least the two ends"),
+    "one point": (lambda: barrier(A, B, len, points=1), r"expected 2 \(the two ends\) or more"),
     "one network": (lambda: chain([A], len), "expected 2 or more"),
     "data for states": (lambda: barrier(A, B, len, data=torch.ones(1)), "give modules"),
     "no data": (lambda: barrier(normed(), normed(), len, data=[]), "holds no batches"),

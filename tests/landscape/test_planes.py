@@ -103,7 +103,7 @@ def test_previews_are_parts_of_the_plane(workers):
 def test_the_watcher_is_told_how_far_it_is():
     told = []
     plane(*THREE, quadratic, grid=2, progress=lambda stage, done, total: told.append((stage, done, total)))
-    assert told == [*(("0:00 left", done, 7) for done in range(1, 7)), ("0:00", 7, 7)]
+    assert told == [("7 networks", done, 7) for done in range(1, 8)]
 
 
 def test_workers_find_the_same():
@@ -225,16 +225,16 @@ def test_a_cache_of_another_evaluate_or_another_file_is_refused(tmp_path):
         plane(*THREE, lambda each: {"loss": quadratic(each)}, grid=2, cache=cache)
     for content in ("notes\n", "notes", '{"point": 3}\n'):
         cache.write_text(content)
-        with pytest.raises(InputError, match=r"no cache|no line of a cache"):
+        with pytest.raises(InputError, match=r"not a cache|cannot be read as a point"):
             plane(*THREE, quadratic, grid=2, cache=cache)
         assert cache.read_text() == content
 
 
 BAD = {
-    "grid": (lambda: plane(*THREE, len, grid=1), "at least 2 points"),
+    "grid": (lambda: plane(*THREE, len, grid=1), "expected a grid of 2 or more"),
     "twice": (lambda: plane(THREE[0], THREE[1], THREE[0], len), "one line"),
     "twice by name": (lambda: plane(THREE[0], THREE[1], THREE[0], len, marks={"m": THREE[0]}), "given twice"),
-    "a name twice": (lambda: plane(*THREE, len, marks={"origin": state(4)}), "rename"),
+    "a name twice": (lambda: plane(*THREE, len, marks={"origin": state(4)}), "give them other names"),
 }
 
 

@@ -50,14 +50,14 @@ def test_json_is_what_the_standard_allows(tmp_path):
 def test_another_file_is_refused(tmp_path):
     path = RECORDS[0].save(tmp_path / "a.json")
     archive = RECORDS[0].save(tmp_path / "a.npz")
-    with pytest.raises(InputError, match="no plane"):
+    with pytest.raises(InputError, match=r"holds a barrier, not a plane; load it by Barrier\.load"):
         Plane.load(path)
-    with pytest.raises(InputError, match="no simplex"):
+    with pytest.raises(InputError, match="holds a barrier, not a simplex"):
         Simplex.load(archive)
     archive.write_bytes(archive.read_bytes()[:100])
     path.write_text(path.read_text()[:50])
     for each in (path, archive):
-        with pytest.raises(InputError, match="holds no barrier"):
+        with pytest.raises(InputError, match="does not hold a whole barrier"):
             Barrier.load(each)
     with pytest.raises(InputError, match="does not exist"):
         Barrier.load(tmp_path / "none.json")

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from transfuse import Mark, Plane
-from transfuse.plots import contour_levels
+from transfuse.landscape.pictures import contour_levels
 from transfuse.report import surface
 from transfuse.report.svg import WIDTH, colour
 

@@ -35,7 +35,7 @@ def test_curves_leave_out_what_is_not_finite_and_escape_names():
 
 
 def test_a_coupling_shows_each_entry_and_its_sign():
-    root = ET.fromstring(svg.coupling(np.array([[0.0, 1.0, 0.0], [-0.5, 0.0, 0.0]])))
+    root = ET.fromstring(svg.coupling_squares(np.array([[0.0, 1.0, 0.0], [-0.5, 0.0, 0.0]])))
     assert root.get("viewBox") == "0 0 3 2"
     found = [(path.get("class"), path.get("d"), path.get("opacity")) for path in root]
     assert found == [("positive", "M1 0h1v1h-1z", "1.00"), ("negative", "M0 1h1v1h-1z", "0.50")]

@@ -36,13 +36,14 @@ from .planning import estimate, told_plan
 from .records import Outcome
 from .retelling import command, told_options
 from .values import pairs, widths_in
+from .verbs import VERBS
 
 
 def fuse_as_file_says(options: Namespace) -> Outcome:
     """Fuse as a YAML file says; switches that were typed are on, whatever the file says of them."""
     merged = read_config(options.config)
-    for flag in ("json", "quiet", "verbose", "debug", "dry_run", "force"):
-        setattr(merged, flag, getattr(options, flag) or getattr(merged, flag))
+    for switch in (option.name for option in VERBS["run"].options if option.switch):
+        setattr(merged, switch, getattr(options, switch) or getattr(merged, switch))
     return fuse(merged)
 
 
@@ -54,9 +55,10 @@ def fuse(options: Namespace) -> Outcome:
     if len(job.checkpoints) == 1 and not options.target:
         raise InputError("one checkpoint alone is only fused into another width: pass more checkpoints, or --target")
     widths, target = _target(options, job)
+    with_modules = _needs_modules(options, job)
     if options.dry_run:
-        return _plan(options, job)
-    if _needs_modules(options, job):
+        return _plan(options, job, correct=with_modules)
+    if with_modules:
         return _written(options, job, _fused_as_modules(options, job, target or widths, chosen))
     return _written(options, job, _fused_states(options, job, chosen, weights=shares, widths=widths))
 
@@ -66,7 +68,7 @@ def align(options: Namespace) -> Outcome:
     chosen = method_options(options)
     job = _checked_job(options, [options.to, options.model_file])
     if options.dry_run:
-        return _plan(options, job)
+        return _plan(options, job, correct=False)
     own, other = (job.layout.widths(state) for state in job.states)
     if own != other:
         raise InputError(
@@ -154,11 +156,9 @@ def _needs_modules(options: Namespace, job: Job) -> bool:
     return bool(asked or (by_default and able))
 
 
-def _plan(options: Namespace, job: Job) -> Outcome:
+def _plan(options: Namespace, job: Job, *, correct: bool) -> Outcome:
     """What would be done, with sizes, time and memory."""
-    plan = estimate(
-        job, options.method, _size(options, job), low_memory=options.low_memory, correct=_needs_modules(options, job)
-    )
+    plan = estimate(job, options.method, _size(options, job), low_memory=options.low_memory, correct=correct)
     first = job.checkpoints[0]
     rows = [f"{checkpoint.path} ({checkpoint.kind}, {size_told(checkpoint.bytes)})" for checkpoint in job.checkpoints]
     text = (

@@ -10,12 +10,12 @@ from ..networks import MLP, Recurrent
 
 
 def mlp() -> MLP:
-    """Fully connected, 64-128-64-10, with ReLU."""
+    """A fully connected network, 64-128-64-10, with ReLU."""
     return MLP((128, 64), inputs=64, bias=True)
 
 
 def cnn() -> nn.Sequential:
-    """Three convolutions with batch norm and ReLU, and a linear layer."""
+    """A network of three convolutions with batch norm and ReLU, and a linear layer."""
     layers: list[nn.Module] = []
     for inputs, outputs, stride in ((1, 32, 1), (32, 64, 2), (64, 64, 2)):
         layers += [nn.Conv2d(inputs, outputs, 3, stride, padding=1, bias=False), nn.BatchNorm2d(outputs), nn.ReLU()]

@@ -1,4 +1,7 @@
-"""`run`: train, fuse, compare, and write a page."""
+"""The run of the demo: train networks, fuse and compare them, and write pages.
+
+In: a folder. Out: figures for machines and a text for people. What was trained or compared before is not done again.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +19,8 @@ from torch import nn
 
 from ..files import write_whole
 from ..fusing import Fusion, fuse
+from ..modules import Ensemble
+from ..report import Table
 from ..tracing import trace
 from .data import digits
 from .networks import NETWORKS, TITLES
@@ -23,7 +28,7 @@ from .pages import write_pages
 from .training import base_network
 
 METHODS = ("vanilla", "ot", "wb", "gwb", "auto")
-UNLABELED = 200
+UNLABELED = 200  # images without labels for the row with data: a sixth of the training images
 ROWS = {
     "base": "base networks (mean of two)",
     "vanilla": "vanilla: the plain average",
@@ -32,13 +37,13 @@ ROWS = {
     "gwb": "GWB: Gromov-Wasserstein barycenter",
     "auto": "auto, without any data",
     "data": f"auto, with {UNLABELED} unlabeled images",
-    "ensemble": "ensemble (both networks run)",
+    "ensemble": "ensemble (mean of probabilities)",
 }
 
 
 @dataclass(frozen=True, eq=False)
 class Compared:
-    """A pair of networks and what became of it: accuracies in percent, and the fusion by `auto`."""
+    """What became of a pair of networks: accuracies in percent by row of the table, and the fusion by `auto`."""
 
     kind: str
     accuracies: dict[str, float]
@@ -46,7 +51,7 @@ class Compared:
 
 
 def run(folder: Path, *, fresh: bool = False, quiet: bool = False) -> tuple[dict[str, Any], str]:
-    """Do it all; figures for machines, and the text for people."""
+    """Train, fuse, compare and write pages; figures for machines, and the text for people."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)  # networks this small are slower on more, and the figures would depend on their number
     try:
@@ -68,7 +73,7 @@ def _run(folder: Path, *, fresh: bool, quiet: bool) -> tuple[dict[str, Any], str
         data = _compared(folder, pairs, quiet=quiet) | {"key": key}
         write_whole(kept, json.dumps(data, indent=1).encode())
     data["seconds"] = round(time.perf_counter() - started, 1)
-    return data, f"{table(data['rows'])}\n\n{epilogue(folder, data['pages'], data['seconds'])}"
+    return data, f"{table_text(accuracy_table(data['accuracy']))}\n\n{epilogue(folder, data['pages'], data['seconds'])}"
 
 
 def _compared(folder: Path, pairs: Mapping[str, Sequence[nn.Module]], *, quiet: bool) -> dict[str, Any]:
@@ -77,16 +82,19 @@ def _compared(folder: Path, pairs: Mapping[str, Sequence[nn.Module]], *, quiet: 
     for kind, pair in pairs.items():
         _tell(f"{TITLES[kind]}: fused by {', '.join(METHODS)}", quiet)
         compared.append(compare(kind, pair))
-    rows = cells(compared)
+    accuracies = {each.kind: each.accuracies for each in compared}
     _tell("Barriers and error surfaces", quiet)
-    pages = write_pages(folder, {each.kind: each.fusion for each in compared}, rows, show=not quiet)
-    return {"accuracy": {each.kind: each.accuracies for each in compared}, "rows": rows, "pages": list(pages)}
+    table = accuracy_table(accuracies)
+    pages = write_pages(folder, {each.kind: each.fusion for each in compared}, table, show=not quiet)
+    return {"accuracy": accuracies, "rows": [table.head, *table.rows], "pages": list(pages)}
 
 
 def _key(folder: Path) -> str:
-    """What the results depend on: the networks, and the code that fuses them."""
+    """A hash of what the pages depend on: the networks, the code that fuses them, and the templates."""
     digest = hashlib.sha256(f"{torch.__version__}".encode())
-    for path in sorted([*folder.glob("*-[01].safetensors"), *Path(__file__).parents[1].rglob("*.py")]):
+    package = Path(__file__).parents[1]
+    code = [path for kind in ("*.py", "*.html", "*.css", "*.js") for path in package.rglob(kind)]
+    for path in sorted([*folder.glob("*-[01].safetensors"), *code]):
         digest.update(path.read_bytes())
     return digest.hexdigest()
 
@@ -101,7 +109,7 @@ def _remembered(kept: Path, key: str) -> dict[str, Any] | None:
 
 
 def compare(kind: str, pair: Sequence[nn.Module]) -> Compared:
-    """Fuse a pair by every method, and measure."""
+    """Fuse a pair by every method, and measure the results on test images."""
     images, _ = digits("test")
     layout = trace(pair[0], images[:2])
     accuracies = {"base": sum(map(accuracy, pair)) / len(pair)}
@@ -110,44 +118,35 @@ def compare(kind: str, pair: Sequence[nn.Module]) -> Compared:
         accuracies[method] = accuracy(fusion.model)
     seen = digits("train")[0][:UNLABELED]
     accuracies["data"] = accuracy(fuse(pair, images[:2], layout=layout, data=seen).model)
-    accuracies["ensemble"] = accuracy(_Ensemble(pair))
+    accuracies["ensemble"] = accuracy(Ensemble(pair))
     return Compared(kind, accuracies, fusion)
 
 
 def accuracy(model: nn.Module) -> float:
-    """Right answers on the test images, in percent."""
+    """The share of test images whose class a network tells, in percent."""
     images, labels = digits("test")
     with torch.no_grad():
         return 100 * float((model.eval()(images).argmax(1) == labels).float().mean())
 
 
-class _Ensemble(nn.Module):
-    """The mean of what several networks say."""
-
-    def __init__(self, models: Sequence[nn.Module]) -> None:
-        super().__init__()
-        self.models = nn.ModuleList(models)
-
-    def forward(self, images: torch.Tensor) -> torch.Tensor:
-        return torch.stack([model(images).softmax(1) for model in self.models]).mean(0)
+def accuracy_table(accuracies: Mapping[str, Mapping[str, float]]) -> Table:
+    """Test accuracies in percent: a row for each way to make one network of two, a column for each kind of network."""
+    return Table(
+        head=["test accuracy, %", *(kind.upper() for kind in accuracies)],
+        rows=[[title, *(f"{each[key]:.1f}" for each in accuracies.values())] for key, title in ROWS.items()],
+        emphasised=[ROWS["auto"], ROWS["data"]],
+    )
 
 
-def cells(compared: Sequence[Compared]) -> list[list[str]]:
-    """Test accuracies: a column for each kind of network."""
-    head = ["test accuracy, %", *(each.kind.upper() for each in compared)]
-    return [head] + [[title, *(f"{each.accuracies[key]:.1f}" for each in compared)] for key, title in ROWS.items()]
-
-
-def table(rows: Sequence[Sequence[str]]) -> str:
-    """The same for a terminal."""
-    head, *body = rows
-    wide = max(len(row[0]) for row in body)
-    lines = [f"{row[0]:<{wide}}" + "".join(f"{cell:>8}" for cell in row[1:]) for row in (head, *body)]
+def table_text(table: Table) -> str:
+    """A table for a terminal."""
+    wide = max(len(row[0]) for row in table.rows)
+    lines = [f"{row[0]:<{wide}}" + "".join(f"{cell:>8}" for cell in row[1:]) for row in (table.head, *table.rows)]
     return "\n".join([lines[0], "-" * len(lines[0]), *lines[1:]])
 
 
 def epilogue(folder: Path, pages: Sequence[str], seconds: float) -> str:
-    """What to do next."""
+    """The text after the table: what was done, and commands to go on with."""
     return f"""{seconds:.0f} s. Only the row with unlabeled images used any data to fuse, and nothing was trained again.
 Open {pages[0]} in a browser: barriers and error surfaces.
 

@@ -17,21 +17,17 @@ from ..lazy import entries_of
 from .data import digits
 from .networks import NETWORKS
 
-EPOCHS = {"mlp": 20, "cnn": 10, "lstm": 20}
-RATES = {"mlp": 3e-3, "cnn": 5e-3, "lstm": 1e-2}
-BATCH = 64
+# Chosen so that all six networks are trained in about ten seconds on one core, and reach 97 to 99 percent.
+EPOCHS = {"mlp": 20, "cnn": 10, "lstm": 20}  # passes over the training images
+RATES = {"mlp": 3e-3, "cnn": 5e-3, "lstm": 1e-2}  # the highest learning rate of the cycle
+BATCH = 64  # images
 
 
 def base_network(kind: str, seed: int, folder: Path, *, fresh: bool = False) -> nn.Module:
-    """A trained network, from the folder if it is kept there."""
-    model = NETWORKS[kind]()
+    """A trained network: read from the folder if it is kept there, otherwise trained and kept."""
     path = folder / f"{kind}-{seed}.safetensors"
-    if not fresh and path.exists():
-        try:
-            model.load_state_dict(dict(open_checkpoint(path).tensors))
-            return model.eval()
-        except (InputError, RuntimeError):  # of another version of the demo, or damaged: train again
-            model = NETWORKS[kind]()
+    if not fresh and path.exists() and (kept := _kept(NETWORKS[kind](), path)):
+        return kept
     model = trained(NETWORKS[kind], seed, epochs=EPOCHS[kind], rate=RATES[kind])
     state = model.state_dict()
     with whole_file(path) as temporary, temporary.open("wb") as file:
@@ -39,8 +35,17 @@ def base_network(kind: str, seed: int, folder: Path, *, fresh: bool = False) -> 
     return model
 
 
+def _kept(model: nn.Module, path: Path) -> nn.Module | None:
+    """A network with the weights of a file; nothing if the file is damaged, or of another version of the demo."""
+    try:
+        model.load_state_dict(dict(open_checkpoint(path).tensors))
+    except (InputError, RuntimeError):  # from reading, and from tensors that do not fit: both are trained again
+        return None
+    return model.eval()
+
+
 def trained(build: Callable[[], nn.Module], seed: int, *, epochs: int, rate: float) -> nn.Module:
-    """A network trained on the digits."""
+    """A network trained on the digits, in evaluation mode."""
     images, labels = digits("train")
     torch.manual_seed(seed)
     model = build().train()
@@ -49,7 +54,7 @@ def trained(build: Callable[[], nn.Module], seed: int, *, epochs: int, rate: flo
 
 
 def _fit(model: nn.Module, images: Tensor, labels: Tensor, epochs: int, rate: float) -> None:
-    """Adam with one cycle of the learning rate."""
+    """Train by Adam with one cycle of the learning rate, in place."""
     optimiser = torch.optim.Adam(model.parameters())
     steps = epochs * -(-len(images) // BATCH)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, rate, steps)

@@ -15,7 +15,6 @@ from ..corrections import NONE, Corrected
 from ..layout import Layout
 from ..progress import Progress
 from ..renamed import missing_attribute
-from ..report import Request, write_report
 from ..types import State
 
 
@@ -119,4 +118,6 @@ class Fusion:
             workers: Processes to use; 0 for this one.
             progress: Tell on stderr how long it will take.
         """
+        from ..report import Request, write_report  # the one door upwards: `DOORS` in tests/test_rooms.py says why
+
         return write_report(path, self, Request(evaluate, points, grid, data, cache, workers, progress), title)

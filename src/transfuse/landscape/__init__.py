@@ -1,16 +1,16 @@
 """Loss landscapes: barriers between networks, and planes through three of them.
 
 In: networks of one architecture and width (modules or states), and `evaluate`. Out: records of plain numbers, which
-can be saved. Not here: pictures (`plots`) and how networks are aligned (`api`).
+can be saved. Not here: drawing (`plots`, `report`) and how networks are aligned (`fusing`).
 """
 
-from .combining import Family, Network
-from .evaluator import Evaluator, classification, evaluator
-from .geometry import Axes, similarity
+from .combining import Family, ModuleOrState
+from .geometry import Axes, cosines
 from .measuring import Survey
 from .paths import barrier, chain, simplex
 from .planes import plane
 from .records import Barrier, Mark, Plane, Record, Simplex
+from .scoring import Evaluator, classification, evaluator
 
 __all__ = [
     "Axes",
@@ -18,7 +18,7 @@ __all__ = [
     "Evaluator",
     "Family",
     "Mark",
-    "Network",
+    "ModuleOrState",
     "Plane",
     "Record",
     "Simplex",
@@ -26,8 +26,8 @@ __all__ = [
     "barrier",
     "chain",
     "classification",
+    "cosines",
     "evaluator",
     "plane",
-    "similarity",
     "simplex",
 ]

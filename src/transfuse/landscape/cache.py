@@ -1,4 +1,4 @@
-"""What was measured stays measured: a file of values by content of the networks and coefficients.
+"""A file that remembers what was measured, by the content of the networks and their coefficients.
 
 One line of JSON for each point, appended when it is known; a run that was killed goes on where it stopped. Keys hold
 hashes of the networks, so one file serves many landscapes, and other networks never find each other's values. What
@@ -19,7 +19,7 @@ Values = dict[str, float]
 
 
 def key_of(fingerprints: Sequence[str], coefficients: Coefficients) -> str:
-    """A name for a point: the networks that take part, each with its coefficient.
+    """The key of a point: hashes of the networks that take part, each with its coefficient.
 
     Example:
         >>> key_of(["a1", "b2", "c3"], (0.25, 0.0, 0.75))
@@ -30,7 +30,7 @@ def key_of(fingerprints: Sequence[str], coefficients: Coefficients) -> str:
 
 
 class Cache:
-    """Values by key, kept in a file (or nowhere, without a path)."""
+    """Values of points by their keys, kept in a file, or in memory only if there is no path."""
 
     def __init__(self, path: str | os.PathLike[str] | None) -> None:
         self.path = None if path is None else Path(path)
@@ -39,7 +39,7 @@ class Cache:
             self._read(self.path)
 
     def remember(self, key: str, values: Values) -> None:
-        """Keep the values of a point."""
+        """Keep the values of a point, in the file too if there is one."""
         self.values[key] = values
         if self.path is not None:
             self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -47,7 +47,7 @@ class Cache:
                 file.write(json.dumps({"point": key, "values": values}) + "\n")
 
     def _read(self, path: Path) -> None:
-        """All whole lines. A last line without its end was cut by a kill: it is taken off the file."""
+        """Read all whole lines; a last line without its end, cut when a run was killed, is taken off the file."""
         content = path.read_bytes()
         whole = content[: content.rfind(b"\n") + 1]
         for number, line in enumerate(whole.splitlines(), start=1):
@@ -56,9 +56,10 @@ class Cache:
                 self.values[entry["point"]] = {name: float(value) for name, value in entry["values"].items()}
             except (ValueError, TypeError, KeyError, AttributeError) as error:
                 raise InputError(
-                    f"{path}, line {number}, is no line of a cache of landscapes; give another file, or delete this one"
+                    f"{path}, line {number}, cannot be read as a point of a landscape; give another file as "
+                    "cache, or delete this one"
                 ) from error
         if whole != content:
             if not whole and not content.startswith(b'{"point"'[: len(content)]):
-                raise InputError(f"{path} is no cache of landscapes; give another file")
+                raise InputError(f"{path} is not a cache of landscapes; give another file as cache")
             os.truncate(path, len(whole))

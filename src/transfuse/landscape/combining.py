@@ -19,13 +19,13 @@ from ..errors import InputError, listing
 from ..modules import state_of
 from ..types import State
 
-Network = nn.Module | State
+ModuleOrState = nn.Module | State
 Coefficients = tuple[float, ...]
 
 
 @dataclass(frozen=True, eq=False)
 class Family:
-    """Networks of one architecture and width, and everything between them.
+    """Networks of one architecture and width, of which affine combinations are made.
 
     Args:
         states: Their tensors, on one device.
@@ -36,8 +36,8 @@ class Family:
     model: nn.Module | None
 
     @staticmethod
-    def of(networks: Mapping[str, Network]) -> Family:
-        """From named networks, checked.
+    def of(networks: Mapping[str, ModuleOrState]) -> Family:
+        """A family of named networks, which are checked to fit each other.
 
         Raises:
             InputError: they differ in names, shapes or constants of tensors, with every difference; or some are
@@ -46,14 +46,14 @@ class Family:
         states = {name: state_of(network) for name, network in networks.items()}
         first = next(iter(networks.values()))
         if len({isinstance(network, nn.Module) for network in networks.values()}) > 1:
-            raise InputError("some networks are modules and some are states; give all of one kind")
+            raise InputError("some networks are modules and some are states; give all of them as one kind")
         _check_alike(states)
         devices = {name: tensor.device for name, tensor in states[next(iter(states))].items()}
         moved = [{name: state[name].to(device) for name, device in devices.items()} for state in states.values()]
         return Family(tuple(moved), copy.deepcopy(first) if isinstance(first, nn.Module) else None)
 
-    def at(self, coefficients: Coefficients) -> Network:
-        """The network at `sum_i c_i W_i`; the coefficients sum to 1. A module is overwritten by the next call."""
+    def at(self, coefficients: Coefficients) -> ModuleOrState:
+        """The network `sum_i c_i W_i` for coefficients that sum to 1; a module is overwritten by the next call."""
         if self.model is None:
             out = {name: torch.empty_like(tensor) for name, tensor in self.states[0].items()}
         else:
@@ -61,7 +61,7 @@ class Family:
         for name, target in out.items():
             target.copy_(combined([state[name] for state in self.states], coefficients))
             if name.endswith("running_var"):
-                target.clamp_(min=0)  # outside of the networks' hull a variance could become negative
+                target.clamp_(min=0)  # beyond the networks (a coefficient below 0) a variance could become negative
         return out if self.model is None else self.model.eval()
 
     @cached_property
@@ -73,7 +73,7 @@ class Family:
 def combined(tensors: Sequence[Tensor], coefficients: Coefficients) -> Tensor:
     """`sum_i c_i T_i` for coefficients that sum to 1, written around the tensor with the largest one.
 
-    So it is exact at each of the tensors, and where all are equal. Integers are the first tensor's.
+    Written so, it is exact at each of the tensors and where all are equal. Of integers the first tensor is given.
 
     Example:
         >>> combined([torch.zeros(2), torch.ones(2)], (0.25, 0.75))
@@ -91,16 +91,17 @@ def combined(tensors: Sequence[Tensor], coefficients: Coefficients) -> Tensor:
 
 
 def _safe(tensor: Tensor) -> Tensor:
+    """A tensor in a type in which sums keep their digits."""
     return tensor.float() if tensor.dtype in (torch.float16, torch.bfloat16) else tensor
 
 
 def _check_alike(states: Mapping[str, State]) -> None:
-    """The same tensors with the same shapes, and the same constants."""
+    """Check that all states have the same tensors, of the same shapes, and the same constants."""
     (first, reference), *others = states.items()
     problems = []
     for name, state in others:
-        problems += [f"{first} has {key}, {name} has not" for key in reference if key not in state]
-        problems += [f"{name} has {key}, {first} has not" for key in state if key not in reference]
+        problems += [f"{first} has {key}, which {name} has not" for key in reference if key not in state]
+        problems += [f"{name} has {key}, which {first} has not" for key in state if key not in reference]
         for key in [key for key in reference if key in state]:
             one, two = reference[key], state[key]
             if one.shape != two.shape:
@@ -108,10 +109,14 @@ def _check_alike(states: Mapping[str, State]) -> None:
             elif _is_constant(key, one) and not torch.equal(one, two.to(one.device)):
                 problems.append(f"{key} ({one.dtype}) holds other constants in {first} than in {name}")
     if problems:
-        raise InputError(listing("there is nothing between these networks:", problems))
+        raise InputError(
+            listing("these networks cannot be combined tensor by tensor, because they differ:", problems)
+            + "\nGive networks of one architecture and width"
+        )
 
 
 def _is_constant(name: str, tensor: Tensor) -> bool:
+    """Whether a tensor is a constant of the architecture, such as a table of indices, and not a trained number."""
     return not (tensor.is_floating_point() or tensor.is_complex() or name.endswith("num_batches_tracked"))
 
 

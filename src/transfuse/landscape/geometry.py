@@ -18,8 +18,8 @@ from ..modules import ties_of
 from ..types import State
 from .combining import Coefficients
 
-STATISTICS = ("running_mean", "running_var")
-FLAT = 1e-6  # relative to the longest side: below, three networks lie on a line
+STATISTICS = ("running_mean", "running_var")  # buffers of batch norm, which follow the parameters
+FLAT = 1e-6  # of the longest side: three networks nearer to one line than this span no plane, but rounding errors
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,9 +28,9 @@ class Axes:
 
     Args:
         states: The three states.
-        along: The second is at (along, 0).
-        shift: The third is at (shift, height).
-        height: See shift; positive.
+        along: The first coordinate of the second state; its second one is 0.
+        shift: The first coordinate of the third state.
+        height: The second coordinate of the third state; positive.
     """
 
     states: tuple[State, State, State]
@@ -40,7 +40,7 @@ class Axes:
 
     @staticmethod
     def through(origin: State, x: State, y: State) -> Axes:
-        """The axes of three states.
+        """The axes of the plane through three states.
 
         Raises:
             InputError: the three lie on one line.
@@ -59,7 +59,7 @@ class Axes:
         return Axes((origin, x, y), along, shift, height)
 
     def coefficients(self, x: float, y: float) -> Coefficients:
-        """Those of the three states at a point of the plane."""
+        """The coefficients of the three states, which sum to 1, at a point of the plane."""
         third = y / self.height
         second = (x - third * self.shift) / self.along
         return 1 - second - third, second, third
@@ -74,11 +74,11 @@ class Axes:
         return x, y, _residual(origin, (first, second, state), (-a, -b, 1.0))
 
 
-def similarity(one: State, other: State) -> dict[str, float]:
+def cosines(one: State, other: State) -> dict[str, float]:
     """The cosine of the angle between each tensor of a state and that of another; nan where one is zero.
 
     Example:
-        >>> similarity({"w": torch.tensor([1.0, 0.0])}, {"w": torch.tensor([1.0, 1.0])})
+        >>> cosines({"w": torch.tensor([1.0, 0.0])}, {"w": torch.tensor([1.0, 1.0])})
         {'w': 0.7071...}
     """
     found = {}
@@ -90,7 +90,7 @@ def similarity(one: State, other: State) -> dict[str, float]:
 
 
 def _coordinates(state: State) -> Iterator[str]:
-    """Names of the tensors that are coordinates."""
+    """Names of the tensors whose numbers are coordinates: trained ones, each tied tensor once."""
     further = ties_of(state)
     for name, tensor in state.items():
         if tensor.is_floating_point() and name.rpartition(".")[2] not in STATISTICS and name not in further:
@@ -98,7 +98,7 @@ def _coordinates(state: State) -> Iterator[str]:
 
 
 def _differences(origin: State, others: Sequence[State]) -> Iterator[Tensor]:
-    """For each tensor a matrix [state, number], in float64."""
+    """For each tensor the differences of the others to the origin as a matrix [state, number], in float64."""
     for name in _coordinates(origin):
         start = origin[name].double().flatten()
         yield torch.stack([other[name].to(start.device).double().flatten() - start for other in others])
@@ -113,7 +113,7 @@ def _gram(origin: State, others: Sequence[State]) -> list[list[float]]:
 
 
 def _residual(origin: State, others: Sequence[State], factors: Sequence[float]) -> float:
-    """The length of a sum of differences. Computed from the sum itself: products would cancel."""
+    """The length of a weighted sum of differences, computed from the sum itself, for inner products would cancel."""
     weights = torch.tensor(factors, dtype=torch.float64)
     return math.sqrt(
         sum(float((weights.to(rows.device) @ rows).square().sum()) for rows in _differences(origin, others))

@@ -1,4 +1,4 @@
-"""Values at points between networks: in this process or in several, remembered, with the time that is left.
+"""Values at points between networks: measured in this process or in several, and remembered.
 
 In: a family of networks and coefficients. Out: values, in the order in which they become known. Every point sees the
 same random numbers, and the random state of the caller stays as it was.
@@ -11,7 +11,6 @@ import multiprocessing
 import os
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
@@ -34,7 +33,9 @@ from .combining import Coefficients, Family
 
 Evaluate = Callable[[Any], Any]
 Known = Iterator[tuple[int, Values]]
-SAME = 0.01  # relative: a cached value that differs by more was not made by this `evaluate`
+# A cached value that differs by a larger share than this was not made by the same `evaluate`; threads and other
+# machines make smaller differences.
+SAME = 0.01
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +47,7 @@ class Survey:
         data: Unlabeled batches, from which the statistics of batch norm are computed at each point.
         cache: A file that remembers values.
         workers: Processes; 0 for this one.
-        progress: Tell on stderr how long it will take.
+        progress: How to show how far it is; see `transfuse.progress.watching`.
     """
 
     evaluate: Evaluate
@@ -56,7 +57,7 @@ class Survey:
     progress: Progress = False
 
     def __post_init__(self) -> None:
-        """Refuse what cannot work before work starts."""
+        """Check everything that can be checked before anything is measured."""
         if not callable(self.evaluate):
             raise InputError(f"evaluate is {type(self.evaluate).__name__}; expected a function of a model")
         if self.workers < 0:
@@ -68,7 +69,9 @@ class Survey:
     def measure(self, family: Family, points: Sequence[Coefficients], label: str) -> Known:
         """The number of each point and its values: first what the cache knows, then the others, about in order."""
         if self.data is not None and family.model is None:
-            raise InputError("data corrects batch norm in modules; these networks are states: give modules, or no data")
+            raise InputError(
+                "data corrects batch norm in modules, but these networks are states; give modules, or leave out data"
+            )
         cache = Cache(self.cache)
         kind = "" if self.data is None else " with data"  # other values, maybe only a little so
         keys = [key_of(family.fingerprints, point) + kind for point in points] if self.cache is not None else []
@@ -78,15 +81,17 @@ class Survey:
         yield from ((number, cache.values[keys[number]]) for number in known)
         missing = sorted(set(range(len(points))) - set(known))
         names = set(cache.values[keys[known[0]]]) if known else None
-        started = time.monotonic()
         with watching(self.progress, label) as watch:
             for done, (number, values) in enumerate(self._measured(family, points, missing), start=1):
                 names = names or set(values)
                 if set(values) != names:
-                    raise InputError(f"evaluate gave {_listed(values)} at one point and {_listed(names)} at another")
+                    raise InputError(
+                        f"evaluate gave {_listed(values)} at one point and {_listed(names)} at another; "
+                        "it must give the same names everywhere"
+                    )
                 if keys:
                     cache.remember(keys[number], values)
-                watch(told_time(done, len(missing), time.monotonic() - started), done, len(missing))
+                watch(f"{len(missing)} networks", done, len(missing))
                 yield number, values
 
     def _measured(self, family: Family, points: Sequence[Coefficients], missing: Sequence[int]) -> Known:
@@ -102,7 +107,7 @@ class Survey:
             pool.shutdown(cancel_futures=True)  # after an error or Ctrl-C the rest is not measured
 
     def _check(self, cache: Cache, key: str, values: Values) -> None:
-        """One cached point again: the cache cannot know what `evaluate` is."""
+        """Compare one cached point with what `evaluate` gives now, for the file cannot know what filled it."""
         before = cache.values[key]
         if before.keys() != values.keys() or any(
             not math.isclose(before[name], values[name], rel_tol=SAME, abs_tol=1e-9)
@@ -111,25 +116,12 @@ class Survey:
         ):
             raise InputError(
                 f"{cache.path} was filled by another evaluate or with other data: at one point it holds {before}, and "
-                f"evaluate gives {values}; give another file"
+                f"evaluate gives {values}; give another file as cache"
             )
 
 
-def told_time(done: int, total: int, elapsed: float) -> str:
-    """How long the rest takes if it goes as fast as what is done; in the end, how long it took.
-
-    Example:
-        >>> told_time(110, 440, 20.0), told_time(1, 101, 37.25), told_time(9, 9, 5.2)
-        ('1:00 left', '1:02:05 left', '0:05')
-    """
-    minutes, seconds = divmod(round(elapsed / done * (total - done) if done < total else elapsed), 60)
-    hours, minutes = divmod(minutes, 60)
-    clock = f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes}:{seconds:02}"
-    return f"{clock} left" if done < total else clock
-
-
 def value_at(family: Family, evaluate: Evaluate, data: Any, point: Coefficients) -> Values:
-    """The values at one point."""
+    """The values of the network at one point, with the statistics of batch norm computed from data if there is any."""
     with torch.no_grad(), private_randomness(0):
         network = family.at(point)
         if data is not None and isinstance(network, nn.Module) and norms_of(network):
@@ -138,7 +130,7 @@ def value_at(family: Family, evaluate: Evaluate, data: Any, point: Coefficients)
 
 
 def named(result: Any) -> Values:
-    """What evaluate gave, as numbers by name; one alone is called `value`.
+    """What `evaluate` gave, as numbers by name; a number without a name is called `value`.
 
     Example:
         >>> named(2), named({"loss": torch.tensor(0.5)})
@@ -166,13 +158,13 @@ def _pool(workers: int, job: tuple[Family, Evaluate, Any]) -> ProcessPoolExecuto
 
 
 def _start_method(family: Family) -> str:
-    """Processes share the job's memory where they can: forked on Linux, as DataLoader's are; not with a GPU."""
+    """How processes start: forked on Linux, where they share the job's memory, as DataLoader's do; not with a GPU."""
     on_cpu = all(tensor.device.type == "cpu" for tensor in family.states[0].values())
     return "fork" if sys.platform == "linux" and on_cpu else "spawn"
 
 
 def _start(family: Family, evaluate: Evaluate, data: Any) -> None:
-    """Begin as a worker: one thread, for the others have the other cores; and no life without the parent."""
+    """Begin as a worker: with one thread, since other workers use the other cores; and end when the parent does."""
     global _job  # noqa: PLW0603
     torch.set_num_threads(1)
     _job = partial(value_at, family, evaluate, data)

@@ -1,4 +1,4 @@
-"""What lies between networks: along a segment, along a chain of segments, and in the middle of several."""
+"""Values between networks: along a segment, along a chain of segments, and in the middle of several."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 from ..errors import InputError
 from ..progress import Progress
 from ..types import Array
-from .combining import Coefficients, Family, Network
+from .combining import Coefficients, Family, ModuleOrState
 from .measuring import Evaluate, Survey
 from .records import Barrier, Simplex
 
@@ -20,8 +20,8 @@ Path = str | os.PathLike[str]
 
 
 def barrier(  # noqa: PLR0913
-    a: Network, b: Network, evaluate: Evaluate, *, points: int = 25, data: Any = None, cache: Path | None = None,
-    workers: int = 0, progress: Progress = False,
+    a: ModuleOrState, b: ModuleOrState, evaluate: Evaluate, *, points: int = 25, data: Any = None,
+    cache: Path | None = None, workers: int = 0, progress: Progress = False,
 ) -> Barrier:  # fmt: skip
     """Values along the segment between two networks, and how high the barrier on it is.
 
@@ -30,11 +30,12 @@ def barrier(  # noqa: PLR0913
         b: Another one of the same architecture and width.
         evaluate: `evaluate(model) -> float | dict`; `transfuse.evaluator(loader)` makes one. For states it is given a
             state. It sees a private copy in evaluation mode, without gradients.
-        points: How many, ends included; if it is even, the midpoint is added.
+        points: How many networks are evaluated, ends included; if it is even, the midpoint is added.
         data: Unlabeled batches: the statistics of batch norm are computed anew at each point, the ends included.
         cache: A file that remembers values, so that a killed run goes on where it stopped.
         workers: Processes to use; 0 for this one.
-        progress: Tell on stderr, if it is a terminal (or "always"), how long it will take.
+        progress: Show how far it is: True for a bar, if standard error is a terminal or this is a notebook; "always"
+            also for lines elsewhere; or a function `watch(stage, done, total)` of your own.
 
     Raises:
         InputError: the networks do not fit each other, or evaluate gives no numbers.
@@ -51,12 +52,12 @@ def barrier(  # noqa: PLR0913
 
 
 def chain(  # noqa: PLR0913
-    networks: Sequence[Network], evaluate: Evaluate, *, points: int = 25, data: Any = None, cache: Path | None = None,
-    workers: int = 0, progress: Progress = False,
+    networks: Sequence[ModuleOrState], evaluate: Evaluate, *, points: int = 25, data: Any = None,
+    cache: Path | None = None, workers: int = 0, progress: Progress = False,
 ) -> tuple[Barrier, ...]:  # fmt: skip
     """The barriers of the segments from each network to the next; see `barrier`."""
     if points < 2:
-        raise InputError(f"points is {points}; expected at least the two ends")
+        raise InputError(f"points is {points}; expected 2 (the two ends) or more")
     family = _family(networks, least=2)
     count = len(networks)
     positions = np.union1d(np.arange(points) / (points - 1), [0.5])
@@ -68,8 +69,8 @@ def chain(  # noqa: PLR0913
 
 
 def simplex(
-    networks: Sequence[Network], evaluate: Evaluate, *, data: Any = None, cache: Path | None = None, workers: int = 0,
-    progress: Progress = False,
+    networks: Sequence[ModuleOrState], evaluate: Evaluate, *, data: Any = None, cache: Path | None = None,
+    workers: int = 0, progress: Progress = False,
 ) -> Simplex:  # fmt: skip
     """Values at several networks, midway between any two of them, and in the middle of all; see `barrier`.
 
@@ -90,9 +91,9 @@ def simplex(
     return Simplex(values, tuple(members))
 
 
-def _family(networks: Sequence[Network], least: int) -> Family:
+def _family(networks: Sequence[ModuleOrState], least: int) -> Family:
     if len(networks) < least:
-        raise InputError(f"{len(networks)} networks given; expected {least} or more")
+        raise InputError(f"got {len(networks)} networks; expected {least} or more")
     return Family.of({f"network {number}": network for number, network in enumerate(networks, start=1)})
 
 
@@ -105,7 +106,7 @@ def _middle(members: Sequence[int], count: int) -> Coefficients:
 
 
 def _columns(survey: Survey, family: Family, points: Sequence[Coefficients], label: str) -> dict[str, Array]:
-    """All values of each metric, in the order of the points."""
+    """For each metric an array of its values, in the order of the points."""
     rows = dict(survey.measure(family, points, label))
     return {metric: np.array([rows[number][metric] for number in range(len(points))]) for metric in rows[0]}
 

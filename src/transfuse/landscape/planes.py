@@ -13,18 +13,19 @@ from ..errors import InputError
 from ..progress import Progress
 from ..types import Array
 from .cache import Values
-from .combining import Coefficients, Family, Network
+from .combining import Coefficients, Family, ModuleOrState
 from .geometry import Axes
 from .measuring import Evaluate, Survey
 from .records import Mark, Plane
 
-FIRST = 0.1  # the share of all points that the first picture may take
+FIRST = 0.1  # of all points: what the first preview may take, so that a look comes soon
 
 
 def plane(  # noqa: PLR0913
-    origin: Network, x: Network, y: Network, evaluate: Evaluate, *, grid: int = 21, margin: float = 0.2,
-    marks: Mapping[str, Network] | None = None, data: Any = None, cache: str | os.PathLike[str] | None = None,
-    workers: int = 0, progress: Progress = False, preview: Callable[[Plane], None] | None = None,
+    origin: ModuleOrState, x: ModuleOrState, y: ModuleOrState, evaluate: Evaluate, *, grid: int = 21,
+    margin: float = 0.2, marks: Mapping[str, ModuleOrState] | None = None, data: Any = None,
+    cache: str | os.PathLike[str] | None = None, workers: int = 0, progress: Progress = False,
+    preview: Callable[[Plane], None] | None = None,
 ) -> Plane:  # fmt: skip
     """Values on the plane of all affine combinations of three networks.
 
@@ -36,7 +37,7 @@ def plane(  # noqa: PLR0913
         x: Another one of the same architecture and width.
         y: A third one, not on the line through the others.
         evaluate: As for `barrier`.
-        grid: Points along each side.
+        grid: How many networks are evaluated along each side.
         margin: Around the marks, as a share of their extent.
         marks: Networks to be shown, by name: each is projected on the plane. Those of the three that are not among
             them are called `origin`, `x` and `y`.
@@ -57,7 +58,9 @@ def plane(  # noqa: PLR0913
         ([0.0, 1.0, 2.0], [[0.0, 1.0, 4.0], [0.25, 1.25, 4.25], [1.0, 2.0, 5.0]])
     """
     if grid < 2 or margin < 0:
-        raise InputError(f"grid is {grid} and margin {margin}; expected at least 2 points and no negative margin")
+        raise InputError(
+            f"grid is {grid} and margin is {margin}; expected a grid of 2 or more and a margin of 0 or more"
+        )
     networks = _named({"origin": origin, "x": x, "y": y}, marks or {})
     family = Family.of(networks)
     axes = Axes.through(*family.states[:3])
@@ -73,7 +76,7 @@ def plane(  # noqa: PLR0913
 
 @dataclass(frozen=True)
 class _Shown:
-    """Where a network stands; its values are not known yet."""
+    """Where a network stands on the plane, before its values are known."""
 
     name: str
     x: float
@@ -81,16 +84,17 @@ class _Shown:
     distance: float
 
 
-def _named(three: Mapping[str, Network], marks: Mapping[str, Network]) -> dict[str, Network]:
-    """The three first, under the names that marks give them."""
+def _named(three: Mapping[str, ModuleOrState], marks: Mapping[str, ModuleOrState]) -> dict[str, ModuleOrState]:
+    """All networks by name, the three of the plane first, under the names that marks give them."""
     names = {id(network): name for name, network in marks.items()}
     first = {names.get(id(network), name): network for name, network in three.items()}
     if len(first) < 3:
-        raise InputError("origin, x and y must be three networks; one was given twice")
+        raise InputError("origin, x and y must be three different networks, but one was given twice")
     rest = {name: network for name, network in marks.items() if name not in first}
     if clash := {name for name, network in marks.items() if first.get(name, network) is not network}:
         raise InputError(
-            f"marks called {', '.join(sorted(clash))} have the name of another network of the plane; rename"
+            f"marks called {', '.join(sorted(clash))} have the name of another network of the plane; "
+            "give them other names"
         )
     return {**first, **rest}
 
@@ -115,7 +119,7 @@ def levels(grid: int) -> list[list[int]]:
 
 
 class _Canvas:
-    """Values of a plane as they become known."""
+    """The values of a plane while they become known."""
 
     def __init__(self, shown: Sequence[_Shown], x: Array, y: Array) -> None:
         self.shown, self.x, self.y = shown, x, y
@@ -123,7 +127,7 @@ class _Canvas:
         self.cells: dict[tuple[int, int], Values] = {}
 
     def filled(self, survey: Survey, family: Family, axes: Axes) -> Iterator[Plane]:
-        """Measure all; after each level the plane on its grid."""
+        """Measure all points, and give the plane on the grid of each level when that is full."""
         order = self._order()
         waiting = [(level, {(row, column) for row in level for column in level}) for level in levels(len(self.x))]
         for number, values in survey.measure(family, self._points(order, axes), "plane"):
@@ -136,7 +140,7 @@ class _Canvas:
                 yield self.picture(level, level)
 
     def picture(self, rows: slice | list[int], columns: slice | list[int]) -> Plane:
-        """The plane on some rows and columns."""
+        """The plane on a part of its rows and columns, all of whose values are known."""
         numbers = np.arange(len(self.x))
         chosen = [[self.cells[row, column] for column in numbers[columns]] for row in numbers[rows]]
         marks = [
@@ -150,7 +154,7 @@ class _Canvas:
         return list(dict.fromkeys(cells))
 
     def _points(self, order: Sequence[tuple[int, int]], axes: Axes) -> list[Coefficients]:
-        """The networks themselves first, then the cells."""
+        """The coefficients of all points: of the networks themselves first, then of the cells."""
         count = len(self.shown)
         own = [tuple(float(other == number) for other in range(count)) for number in range(count)]
         rest = (0.0,) * (count - 3)

@@ -1,4 +1,4 @@
-"""What landscapes give: `Barrier`, `Simplex`, `Plane`; saved and loaded as JSON or npz, by the name of the file.
+"""Records of landscapes: `Barrier`, `Simplex`, `Plane`; saved and loaded as JSON or npz, by the name of the file.
 
 Plain numbers only: no networks, no functions.
 """
@@ -24,20 +24,20 @@ from ..types import Array
 
 @dataclass(frozen=True, eq=False)
 class Record:
-    """Values by metric, and files of them."""
+    """Measured values by the name of their metric, which can be saved to a file and loaded."""
 
     values: Mapping[str, Array]
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        """Names of what was measured."""
+        """The names of the metrics that were measured."""
         return tuple(self.values)
 
     def of(self, metric: str | None = None) -> Array:
         """The values of a metric; of the first one by default.
 
         Raises:
-            InputError: there is no such metric; those that are.
+            InputError: there is no such metric; it names those that there are.
         """
         metric = metric or self.metrics[0]
         if metric not in self.values:
@@ -67,13 +67,15 @@ class Record:
         kind = cls.__name__.lower()
         try:
             found = _read(Path(path), _suffix(path))
-            if found.pop("transfuse") != kind:
-                raise KeyError(kind)
+            if (saved := found.pop("transfuse")) != kind:
+                raise InputError(f"{path} holds a {saved}, not a {kind}; load it by {str(saved).capitalize()}.load")
             return cls(**cls._restored(found))
         except FileNotFoundError:
-            raise InputError(f"{path} does not exist") from None
+            raise InputError(f"{path} does not exist; give a file that `save` wrote") from None
         except (ValueError, KeyError, TypeError, OSError, BadZipFile) as error:
-            raise InputError(f"{path} holds no {kind} that transfuse saved, or a part of one ({error})") from error
+            raise InputError(
+                f"{path} does not hold a whole {kind} that transfuse saved ({error}); give a file that `save` wrote"
+            ) from error
 
     @classmethod
     def _restored(cls, found: dict[str, Any]) -> dict[str, Any]:
@@ -102,11 +104,11 @@ class Barrier(Record):
         return float(self.excess(metric).max())
 
     def midpoint(self, metric: str | None = None) -> float:
-        """The value half-way."""
+        """The value half-way between the two networks."""
         return float(self.of(metric)[self.positions == 0.5][0])
 
     def __str__(self) -> str:
-        """One line for each metric."""
+        """A line about each metric: its values at the ends and at the midpoint, and the barrier."""
         return "\n".join(
             f"{name}: {values[0]:.4g} to {values[-1]:.4g}, midpoint {self.midpoint(name):.4g}, "
             f"barrier {self.height(name):.4g}"
@@ -134,7 +136,7 @@ class Simplex(Record):
         values = dict(zip(self.members, self.of(metric), strict=True))
         chosen = members or self.members[-1]
         if chosen not in values:
-            raise InputError(f"nothing was measured in the middle of {chosen}; the choices: {list(values)}")
+            raise InputError(f"nothing was measured in the middle of networks {chosen}; choose one of {list(values)}")
         return float(values[chosen] - np.mean([values[(number,)] for number in chosen]))
 
     @classmethod
@@ -144,14 +146,14 @@ class Simplex(Record):
 
 @dataclass(frozen=True)
 class Mark:
-    """A network on the map.
+    """A network that is shown on a plane.
 
     Args:
-        name: Its label.
+        name: What it is called on the map.
         x: First coordinate of its foot on the plane.
         y: Second coordinate.
-        distance: From the network to its foot.
-        values: Its own, measured directly.
+        distance: How far the network is from its foot.
+        values: The values of the network itself, not of its foot.
     """
 
     name: str
@@ -177,7 +179,7 @@ class Plane(Record):
     marks: tuple[Mark, ...]
 
     def __getitem__(self, name: str) -> Mark:
-        """A mark by its name."""
+        """The mark of a name."""
         found = {mark.name: mark for mark in self.marks}
         if name not in found:
             raise InputError(f"nothing on this plane is called {name!r}; the marks: {', '.join(found)}")
@@ -200,12 +202,14 @@ def _floats(values: Mapping[str, Any]) -> dict[str, float]:
 def _suffix(path: str | os.PathLike[str]) -> str:
     suffix = Path(path).suffix.lower()
     if suffix not in (".json", ".npz"):
-        raise InputError(f"{path} ends neither in .json nor in .npz, the formats of records")
+        raise InputError(
+            f"{path} ends neither in .json nor in .npz, the formats of records; give a name with one of these endings"
+        )
     return suffix
 
 
 def _plain(value: Any) -> Any:
-    """What JSON can hold; infinities and NaN, which it cannot, become text."""
+    """A value as JSON can hold it; infinities and NaN, which JSON lacks, become text."""
     if isinstance(value, Mapping):
         return {name: _plain(each) for name, each in value.items()}
     if isinstance(value, np.ndarray | tuple | list):
@@ -218,7 +222,7 @@ def _plain(value: Any) -> Any:
 
 
 def _split(fields: Mapping[str, Any]) -> tuple[dict[str, Array], dict[str, Any]]:
-    """Arrays under flat names, and the rest."""
+    """The arrays of a record under flat names, and the fields that are no arrays."""
     arrays = {name: value for name, value in fields.items() if isinstance(value, np.ndarray)}
     rest = {name: value for name, value in fields.items() if name not in arrays and name != "values"}
     return {**arrays, **{f"values/{name}": value for name, value in fields["values"].items()}}, rest

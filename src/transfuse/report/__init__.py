@@ -10,15 +10,17 @@ from pathlib import Path
 
 from ..errors import InputError
 from ..files import write_whole
-from .contents import Fused, Report, Request
+from ..fusing import Fusion
+from .contents import Report, Request
 from .gathering import gather
-from .page import page
+from .rendering import page, render
+from .tables import Table
 
-__all__ = ["Report", "Request", "gather", "page", "write_report"]
+__all__ = ["Report", "Request", "Table", "gather", "page", "render", "write_report"]
 
 
-def write_report(path: str | os.PathLike[str], fusion: Fused, request: Request, title: str | None = None) -> Path:
-    """Measure, and write the page, whole or not at all.
+def write_report(path: str | os.PathLike[str], fusion: Fusion, request: Request, title: str | None = None) -> Path:
+    """Measure a fusion and write the page about it, whole or not at all.
 
     Raises:
         InputError: the folder does not exist, before anything is measured.

@@ -1,76 +1,36 @@
-"""What a report reads and what it holds: plain data on both sides of `gather`.
+"""What a report asks for and what it holds: plain records on both sides of `gather`.
 
-A fusion is anything with its fields: this room is below the one that makes them.
+A new section of the page starts here: a field for what it shows, which `gathering` (or `results`, if networks must be
+evaluated) fills, and `templates/report.html` shows.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
-import numpy as np
-from numpy.typing import NDArray
-from torch import Tensor, nn
-
-from ..corrections import Corrected
 from ..landscape import Barrier, Plane
 from ..layout import Layout
-from ..plots import HasObjective
 from ..progress import Progress
+from ..types import Array
 
-
-class States(Protocol):
-    """What the report reads from `FusedStates`."""
-
-    @property
-    def couplings(self) -> Sequence[Mapping[str, Tensor]]: ...  # noqa: D102
-    @property
-    def history(self) -> Sequence[HasObjective]: ...  # noqa: D102
-    @property
-    def status(self) -> str: ...  # noqa: D102
-    @property
-    def method(self) -> str: ...  # noqa: D102
-    @property
-    def weights(self) -> tuple[float, ...]: ...  # noqa: D102
-    @property
-    def layout(self) -> Layout: ...  # noqa: D102
-    @property
-    def seed(self) -> int: ...  # noqa: D102
-    @property
-    def options(self) -> Mapping[str, Any]: ...  # noqa: D102
-    @property
-    def seconds(self) -> float: ...  # noqa: D102
-
-
-class Fused(Protocol):
-    """What the report reads from a `Fusion`."""
-
-    @property
-    def model(self) -> nn.Module: ...  # noqa: D102
-    @property
-    def aligned(self) -> tuple[nn.Module, ...]: ...  # noqa: D102
-    @property
-    def parents(self) -> tuple[nn.Module, ...]: ...  # noqa: D102
-    @property
-    def states(self) -> States: ...  # noqa: D102
-    @property
-    def correction(self) -> Corrected: ...  # noqa: D102
+Role = Literal["parent", "average", "fused", "batch norm reset", "ensemble"]
 
 
 @dataclass(frozen=True)
 class Request:
-    """What to measure for a report.
+    """What to measure for a report, and how.
 
     Args:
-        evaluate: As for `transfuse.barrier`; without it nothing is measured.
-        points: Of each barrier.
-        grid: Of the plane; 0 for no plane.
-        data: As for `transfuse.barrier`.
-        cache: As for `transfuse.barrier`.
-        workers: As for `transfuse.barrier`.
-        progress: As for `transfuse.barrier`.
+        evaluate: `evaluate(model) -> float | dict`, as for `transfuse.barrier`; without it nothing is measured.
+        points: Networks evaluated on each segment of a barrier, ends included.
+        grid: Networks evaluated along each side of the plane; 0 for no plane.
+        data: Unlabeled batches, from which the statistics of batch norm are computed where networks were averaged.
+        cache: A file that remembers values, so that a killed run goes on where it stopped.
+        workers: Processes to use; 0 for this one.
+        progress: How to show how far it is, as for `transfuse.barrier`.
     """
 
     evaluate: Any = None
@@ -84,40 +44,100 @@ class Request:
 
 @dataclass(frozen=True)
 class Row:
-    """One network of the table of results: its name, its number of parameters, and its values."""
+    """One network in the table of results: its name, what it is, how many parameters it has, and its values."""
 
     name: str
+    role: Role
     parameters: int
     values: Mapping[str, float]
 
 
 @dataclass(frozen=True, eq=False)
 class CouplingPicture:
-    """The coupling of one model and space: its size, entries per row, units that are negated, and a small image."""
+    """The coupling of one model and space as a picture.
+
+    Args:
+        model: The number of the model, from 1.
+        space: The space whose units are coupled.
+        shape: How many units the space has in the result and in the model.
+        entries: How many units of the model share one unit of the result, on average.
+        negated: How many units of the model are negated.
+        image: The coupling [rows, columns], in fewer cells if it is wide.
+    """
 
     model: int
     space: str
     shape: tuple[int, int]
     entries: float
     negated: int
-    image: NDArray[np.float64]
+    image: Array
+
+
+@dataclass(frozen=True, eq=False)
+class Subject:
+    """What was fused, and how.
+
+    Args:
+        facts: Short texts by name, in the order of the page.
+        layout: Which axes move together.
+        widths: For each space how many units it has in the result, then in each model.
+    """
+
+    facts: Mapping[str, str]
+    layout: Layout
+    widths: Mapping[str, tuple[int, ...]]
+
+
+@dataclass(frozen=True, eq=False)
+class Results:
+    """What was measured by evaluating networks; empty without `evaluate`.
+
+    Args:
+        rows: The table: the models, their plain average, the fused network, the ensemble.
+        barriers: Segments from the first model to others, by name.
+        plane: The plane through the first model, the second one, and the second one aligned.
+        notes: What could not be measured, or not as a reader may expect.
+        seconds: How long each part took.
+    """
+
+    rows: tuple[Row, ...] = ()
+    barriers: Mapping[str, Barrier] = field(default_factory=dict)
+    plane: Plane | None = None
+    notes: tuple[str, ...] = ()
+    seconds: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class Matching:
+    """How the units of the models were matched.
+
+    Args:
+        couplings: Pictures of the couplings that moved something.
+        similarity: For each tensor the mean cosine of the other models to the first, as trained and aligned.
+        objective: The objective after each sweep.
+    """
+
+    couplings: tuple[CouplingPicture, ...]
+    similarity: Mapping[str, tuple[float, float]]
+    objective: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Making:
+    """How the report came about: seconds by step, versions by package, the date, and the code that fuses again."""
+
+    seconds: Mapping[str, float]
+    versions: Mapping[str, str]
+    date: str
+    recipe: str
 
 
 @dataclass(frozen=True, eq=False)
 class Report:
-    """Everything on the page; `widths` has for each space its units in the result, then in the models."""
+    """Everything on the page about one fusion."""
 
     title: str
-    facts: Mapping[str, str]
-    layout: Layout
-    widths: Mapping[str, tuple[int, ...]]
-    rows: tuple[Row, ...]
-    barriers: Mapping[str, Barrier]
-    plane: Plane | None
-    couplings: tuple[CouplingPicture, ...]
-    similarity: Mapping[str, tuple[float, float]]
-    objective: tuple[float, ...]
-    seconds: Mapping[str, float]
-    versions: Mapping[str, str]
-    recipe: str
-    notes: tuple[str, ...]
+    subject: Subject
+    results: Results
+    matching: Matching
+    making: Making

@@ -12,26 +12,26 @@ import math
 import struct
 import zlib
 from collections.abc import Callable, Sequence
-from html import escape
 
 import numpy as np
+from markupsafe import Markup, escape
 from numpy.typing import NDArray
 
-from ..landscape import Mark, Plane
-from ..plots import contour_levels
+from ..landscape import Plane
+from ..landscape.pictures import contour_levels, mark_label, short_number
 from ..types import Array
-from .svg import WIDTH, Point, colour, drawing, number
+from .svg import WIDTH, Point, colour, drawing
 
 Place = Callable[[float, float], Point]
 Box = tuple[float, float, float, float]
 
-SHARP = 2  # pixels of the image for each unit of the drawing
-FINER = 3  # contours bend this often within a cell
-LETTER, LINE = 6.9, 14.0  # about the size of a letter of a mark's name
+SHARP = 2  # pixels of the image for each unit of the drawing: a screen may have two, or the page be enlarged
+FINER = 3  # parts into which a side of a cell is cut, so that contours bend inside it and not only at its sides
+LETTER, LINE = 6.9, 14.0  # width and height of a letter of a mark's name, in units of the drawing, about
 
 
-def plane_map(plane: Plane, metric: str) -> str:
-    """Filled contours of a metric with the marks of a plane."""
+def plane_map(plane: Plane, metric: str) -> Markup:
+    """A map of a plane: filled contours of a metric, the marks, and a bar that tells the colours."""
     levels = contour_levels(plane.of(metric), 11)
     scale = WIDTH / float(np.ptp(plane.x))
     high = float(np.ptp(plane.y)) * scale
@@ -47,7 +47,7 @@ def plane_map(plane: Plane, metric: str) -> str:
 
 
 def _colours(plane: Plane, metric: str, levels: Sequence[float], high: float) -> str:
-    """The colour of the band between two levels at each pixel; none where a value is not finite."""
+    """An image with the colour of the band in which each pixel lies; transparent where a value is not finite."""
     pixels = int(SHARP * WIDTH), max(1, round(SHARP * high))
     x, y = (
         np.interp((np.arange(count) + 0.5) / count, (axis - axis[0]) / np.ptp(axis), np.arange(len(axis)))
@@ -79,7 +79,7 @@ def between(values: Array, x: Array, y: Array) -> Array:
 
 
 def _weighted(first: Array, second: Array, share: Array) -> Array:
-    """From one to the other; what has no share does not count, infinite or not."""
+    """A mean of two arrays; where one has no share it does not count, even if it is infinite."""
     with np.errstate(invalid="ignore"):
         mixed: Array = np.where(share == 0, first, np.where(share == 1, second, first + share * (second - first)))
     return mixed
@@ -105,6 +105,7 @@ def png(indices: NDArray[np.uint8], palette: Sequence[str]) -> bytes:
 
 
 def _contours(plane: Plane, metric: str, levels: Sequence[float], place: Place) -> str:
+    """Thin lines between the bands."""
     columns, rows = np.arange(len(plane.x)), np.arange(len(plane.y))
     finer = [np.linspace(0, size - 1, FINER * (size - 1) + 1) for size in (len(plane.x), len(plane.y))]
     values = between(plane.of(metric), *finer)
@@ -142,15 +143,15 @@ def segments(values: Array, level: float) -> list[tuple[Point, Point]]:
 
 
 def _cells(plane: Plane, place: Place) -> str:
-    """One rectangle around each evaluated network, with its values."""
+    """An invisible rectangle around each evaluated network, with its values as title."""
     x, y = _edges(plane.x), _edges(plane.y)
     found = []
     for row in range(len(plane.y)):
         for column in range(len(plane.x)):
             left, lower = place(x[column], y[row])
             right, upper = place(x[column + 1], y[row + 1])
-            told = "; ".join(f"{name} {number(plane.values[name][row, column])}" for name in plane.metrics)
-            where = f"at ({number(plane.x[column])}, {number(plane.y[row])})"
+            told = "; ".join(f"{name} {short_number(plane.values[name][row, column])}" for name in plane.metrics)
+            where = f"at ({short_number(plane.x[column])}, {short_number(plane.y[row])})"
             box = f'x="{left:.1f}" y="{upper:.1f}" width="{right - left:.1f}" height="{lower - upper:.1f}"'
             found.append(f"<rect {box}><title>{escape(told)} {where}</title></rect>")
     return f'<g class="cells">{"".join(found)}</g>'
@@ -164,11 +165,11 @@ def _edges(places: Array) -> Array:
 def _marks(plane: Plane, metric: str, place: Place, high: float) -> str:
     """Networks as points, each with its name where it hides neither another name nor a point."""
     points = [place(mark.x, mark.y) for mark in plane.marks]
-    names = [mark.name + _off(mark, plane) for mark in plane.marks]
+    names = [mark_label(mark, plane) for mark in plane.marks]
     boxes = name_boxes(points, [LETTER * len(name) for name in names], high)
     parts = []
     for mark, name, (x, y), box in zip(plane.marks, names, points, boxes, strict=True):
-        told = "; ".join(f"{key} {number(value)}" for key, value in mark.values.items())
+        told = "; ".join(f"{key} {short_number(value)}" for key, value in mark.values.items())
         title = f"{name}: {told}" if told else name
         left = box[0] < x - 1
         parts.append(
@@ -177,10 +178,6 @@ def _marks(plane: Plane, metric: str, place: Place, high: float) -> str:
             f'text-anchor="{"end" if left else "start"}">{escape(name)}</text>'
         )
     return "".join(parts)
-
-
-def _off(mark: Mark, plane: Plane) -> str:
-    return f" ({number(mark.distance)} off the plane)" if mark.distance > 0.01 * np.ptp(plane.x) else ""
 
 
 def name_boxes(points: Sequence[Point], widths: Sequence[float], high: float) -> list[Box]:
@@ -217,6 +214,7 @@ def _outside(box: Box, high: float) -> float:
 
 
 def _bar(levels: Sequence[float], top: float) -> str:
+    """A bar of the colours with the values at the edges of bands."""
     step = WIDTH / (len(levels) - 1)
     boxes = []
     for index in range(len(levels) - 1):
@@ -224,7 +222,6 @@ def _bar(levels: Sequence[float], top: float) -> str:
         boxes.append(f'<rect x="{index * step:.1f}" y="{top:.1f}" width="{step + 0.3:.1f}" height="9" fill="{fill}"/>')
     for index in range(0, len(levels), 2):
         anchor = "start" if index == 0 else "end" if index == len(levels) - 1 else "middle"
-        boxes.append(
-            f'<text x="{index * step:.1f}" y="{top + 22:.1f}" text-anchor="{anchor}">{number(levels[index])}</text>'
-        )
+        place = f'x="{index * step:.1f}" y="{top + 22:.1f}" text-anchor="{anchor}"'
+        boxes.append(f"<text {place}>{short_number(levels[index])}</text>")
     return "".join(boxes)

@@ -1,18 +1,20 @@
-"""Charts as SVG text: curves, a coupling; and what `surface` shares with them: numbers, colours, the frame.
+"""Charts as SVG: curves, a coupling; and what `surface` shares with them: colours and the frame.
 
 In: numbers. Out: markup whose colours come from the page's style sheet, so that one picture serves light, dark and
-print; values stand in titles, which a pointer shows without script.
+print; values stand in titles, which a pointer shows without script. Made here and not by a template, for nearly every
+character of it is arithmetic; names that users chose are escaped.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from html import escape
 from itertools import pairwise
 
 import numpy as np
+from markupsafe import Markup, escape
 
+from ..landscape.pictures import short_number
 from ..types import Array
 
 Point = tuple[float, float]
@@ -23,18 +25,8 @@ WIDTH = 380.0  # about a telephone's: letters keep their size there, and grow on
 VIRIDIS = ("440154", "482878", "3e4989", "31688e", "26828e", "1f9e89", "35b779", "6ece58", "b5de2b", "fde725")
 
 
-def number(value: float) -> str:
-    """A few digits for a reader.
-
-    Example:
-        >>> number(0.012345), number(12.3456), number(98765.4), number(float("nan"))
-        ('0.0123', '12.3', '98765', 'nan')
-    """
-    return f"{value:.0f}" if math.isfinite(value) and abs(value) >= 1000 else f"{value:.3g}"
-
-
-def curves(series: Series, *, ticks: Mapping[float, str], label: str, zero: bool = True) -> str:
-    """Lines with a legend below; x has the given ticks, y starts at 0 (or below) unless told otherwise."""
+def curves(series: Series, *, ticks: Mapping[float, str], label: str, zero: bool = True) -> Markup:
+    """A chart of lines with a legend below; x has the given ticks, y starts at 0 or below, unless `zero` is False."""
     xs = [x for each in series.values() for x in each[0]]
     ys = [y for each in series.values() for y in each[1] if math.isfinite(y)] or [0.0]
     marks = nice_ticks(min([0.0, *ys] if zero else ys), max(ys))
@@ -74,20 +66,20 @@ def nice_ticks(low: float, high: float) -> list[float]:
 
 
 def tick_texts(ticks: Sequence[float]) -> list[str]:
-    """A few digits for each, or as many as tell them apart.
+    """Texts of ticks with a few digits, or with as many as tell them apart.
 
     Example:
         >>> tick_texts([0.0, 2.5, 5.0]), tick_texts([103.8, 104.0, 104.2])
         (['0', '2.5', '5'], ['103.8', '104.0', '104.2'])
     """
-    texts = [number(tick) for tick in ticks]
+    texts = [short_number(tick) for tick in ticks]
     if len(set(texts)) == len(texts):
         return texts
     digits = max(0, -math.floor(math.log10(min(b - a for a, b in pairwise(ticks)))))
     return [f"{tick:.{digits}f}" for tick in ticks]
 
 
-def coupling(image: Array) -> str:
+def coupling_squares(image: Array) -> Markup:
     """Entries of a coupling as squares, darker where larger; negated units in another colour."""
     rows, columns = image.shape
     top = float(np.abs(image).max()) or 1.0
@@ -96,14 +88,14 @@ def coupling(image: Array) -> str:
         share = float(image[row, column]) / top
         kind = "negative" if share < 0 else "positive"
         squares.append(f'<path class="{kind}" d="M{column} {row}h1v1h-1z" opacity="{abs(share):.2f}"/>')
-    return (
+    return Markup(
         f'<svg class="coupling" viewBox="0 0 {columns} {rows}" role="img" aria-label="coupling" '
         f'preserveAspectRatio="none" shape-rendering="crispEdges">{"".join(squares)}</svg>'
     )
 
 
 def colour(share: float) -> str:
-    """Of viridis, from 0 to 1.
+    """The colour of viridis for a share from 0 to 1, as `#rrggbb`.
 
     Example:
         >>> colour(0.0), colour(1.0)
@@ -117,6 +109,7 @@ def colour(share: float) -> str:
 
 
 def _rule(start: Point, end: Point, text: str) -> str:
+    """A horizontal line of the chart with its value on the left."""
     return (
         f'<path class="rule" d="M{start[0]:.1f} {start[1]:.1f}L{end[0]:.1f} {end[1]:.1f}"/>'
         f'<text x="{start[0] - 5:.1f}" y="{start[1] + 3.5:.1f}" text-anchor="end">{text}</text>'
@@ -124,16 +117,18 @@ def _rule(start: Point, end: Point, text: str) -> str:
 
 
 def _line(index: int, name: str, points: Sequence[tuple[Point, float, float]], label: str) -> str:
+    """One series as a line with a dot at each point; a dot tells its values."""
     path = "L".join(f"{x:.1f} {y:.1f}" for (x, y), _, _ in points)
     dots = "".join(
         f'<circle cx="{x:.1f}" cy="{y:.1f}" r="2.6">'
-        f"<title>{escape(name)}: {escape(label)} {number(b)} at {number(a)}</title></circle>"
+        f"<title>{escape(name)}: {escape(label)} {short_number(b)} at {short_number(a)}</title></circle>"
         for (x, y), a, b in points
     )
     return f'<g class="series s{index % 6}"><path d="M{path}"/>{dots}</g>'
 
 
 def _legend(index: int, name: str, x: float, y: float) -> str:
+    """The name of a series beside a piece of its line."""
     return (
         f'<g class="series s{index % 6}"><path d="M{x:.1f} {y - 4:.1f}h22"/>'
         f'<circle cx="{x + 11:.1f}" cy="{y - 4:.1f}" r="2.6"/></g>'
@@ -141,7 +136,7 @@ def _legend(index: int, name: str, x: float, y: float) -> str:
     )
 
 
-def drawing(content: str, height: float, label: str, kind: str = "chart") -> str:
-    """A picture of the common width."""
+def drawing(content: str, height: float, label: str, kind: str = "chart") -> Markup:
+    """A picture of the common width around markup that is ready."""
     size = f'viewBox="0 0 {WIDTH:.0f} {height:.0f}"'
-    return f'<svg class="{kind}" {size} role="img" aria-label="{escape(label)}">{content}</svg>'
+    return Markup(f'<svg class="{kind}" {size} role="img" aria-label="{escape(label)}">{content}</svg>')

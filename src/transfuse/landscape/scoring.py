@@ -1,4 +1,4 @@
-"""From labelled data to `evaluate(model) -> {"loss": ..., "error": ...}`.
+"""Scores of a network on labelled data: `evaluator(data)` makes `evaluate(model) -> {"loss": ..., "error": ...}`.
 
 In: batches. Out: a function of a module that gives means over all targets, each counted once however the data is cut
 into batches.
@@ -18,8 +18,8 @@ from ..errors import InputError
 from ..modules import evaluating
 
 Scores = Callable[[Any, Any], Mapping[str, Tensor]]
-Forward = Callable[[nn.Module, Any], tuple[Any, Any]]
-IGNORED = -100  # torch's own mark for targets that do not count
+OutputsAndTargets = Callable[[nn.Module, Any], tuple[Any, Any]]
+IGNORED = -100  # the target by which torch marks what does not count, such as padding
 
 
 def classification(outputs: Tensor, targets: Tensor) -> dict[str, Tensor]:
@@ -37,14 +37,19 @@ def classification(outputs: Tensor, targets: Tensor) -> dict[str, Tensor]:
     return {"loss": losses[counted], "error": 100.0 * (outputs.argmax(1) != targets)[counted].float()}
 
 
-def forward(model: nn.Module, batch: Any) -> tuple[Any, Any]:
-    """Outputs and targets of a pair (inputs, targets); inputs: a tensor, positional arguments, or a dict of keywords.
+def outputs_and_targets(model: nn.Module, batch: Any) -> tuple[Any, Any]:
+    """What a model gives for the inputs of a pair (inputs, targets), and the targets.
+
+    Inputs are a tensor, a tuple (or list) of positional arguments, or a dict of keyword arguments.
 
     Raises:
-        InputError: the batch is no pair.
+        InputError: the batch is not a pair.
     """
     if not (isinstance(batch, tuple | list) and len(batch) == 2):
-        raise InputError(f"a batch is {_told(batch)}; expected a pair (inputs, targets), or pass forward=")
+        raise InputError(
+            f"a batch is {_told(batch)}; expected a pair (inputs, targets). For other batches pass "
+            "forward=, a function of a model and a batch that gives outputs and targets"
+        )
     inputs, targets = batch
     if isinstance(inputs, Mapping):
         return model(**inputs), targets
@@ -53,11 +58,11 @@ def forward(model: nn.Module, batch: Any) -> tuple[Any, Any]:
 
 @dataclass(frozen=True, eq=False)
 class Evaluator:
-    """Means of scores over batches; made by `evaluator`."""
+    """A function of a module that gives the means of scores over batches; `evaluator` makes it."""
 
     batches: Iterable[Any]
     scores: Scores
-    forward: Forward
+    forward: OutputsAndTargets
 
     def __call__(self, model: nn.Module) -> dict[str, float]:
         """The mean of each score of a module, in evaluation mode and without gradients."""
@@ -71,15 +76,18 @@ class Evaluator:
                     sums[name] = sums.get(name, 0.0) + float(each.sum())
                     counts[name] = counts.get(name, 0) + each.numel()
         if not counts or not all(counts.values()):
-            raise InputError("there is nothing to evaluate on: the data gave no batch, or no target that counts")
+            raise InputError(
+                "there is nothing to evaluate on: the data gave no batch, or no target that counts (all are -100); "
+                "give labelled data that can be read more than once"
+            )
         return {name: total / counts[name] for name, total in sums.items()}
 
 
 def evaluator(
-    data: Iterable[Any], *, scores: Scores = classification, forward: Forward = forward, keep: bool = True,
-    device: torch.device | str | None = None,
+    data: Iterable[Any], *, scores: Scores = classification, forward: OutputsAndTargets = outputs_and_targets,
+    keep: bool = True, device: torch.device | str | None = None,
 ) -> Evaluator:  # fmt: skip
-    """A function `evaluate(model)` from batches of labelled data: cross-entropy and error in percent.
+    """Make `evaluate(model)` from batches of labelled data: it gives cross-entropy and error in percent.
 
     Args:
         data: Pairs (inputs, targets): a `DataLoader`, a list, any iterable.
@@ -87,7 +95,7 @@ def evaluator(
         forward: For other batches: from a model and a batch to outputs and targets.
         keep: Read the data once and keep the batches in memory: a landscape evaluates hundreds of times. Without, the
             data is read again for every network, so it must be possible to iterate over it again.
-        device: Where kept batches lie; default: where they are. They are moved to the model's device when used.
+        device: Where kept batches are stored; default: where they are. They are moved to the model's device when used.
 
     Example:
         >>> data = [(torch.eye(3), torch.tensor([0, 1, 2])), (torch.eye(3)[:1], torch.tensor([2]))]
@@ -98,15 +106,16 @@ def evaluator(
         raise InputError("data is an iterator, which can be read once only; give a DataLoader or a list, or keep=True")
     batches = [moved(batch, device) for batch in data] if keep else data
     if keep and not batches:
-        raise InputError("data gave no batch")
+        raise InputError("data gave no batch; expected pairs (inputs, targets)")
     return Evaluator(batches, scores, forward)
 
 
 def moved(batch: Any, device: torch.device | str | None) -> Any:
-    """A batch with its tensors on a device."""
+    """A batch with its tensors on a device; without a device the batch as it is."""
     return batch if device is None else pytree.tree_map_only(Tensor, lambda tensor: tensor.to(device), batch)
 
 
 def _told(batch: Any) -> str:
+    """The type of a batch, with its length if it has parts."""
     length = f" of {len(batch)}" if isinstance(batch, tuple | list | dict) else ""
     return type(batch).__name__ + length

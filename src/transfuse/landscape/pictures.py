@@ -1,0 +1,110 @@
+"""What pictures of planes, barriers and couplings show, before anyone draws them: levels, cells, numbers, labels.
+
+In: records and matrices. Out: plain numbers and texts. Figures (`plots`) and pages (`report`) both draw from here, so
+that they say the same. No drawing here.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ..errors import InputError
+from ..types import Array
+from .records import Barrier, Mark, Plane
+
+# Names of places on the segment between two networks, by their position on it.
+PLACES = {0.0: "model 1", 0.5: "midpoint", 1.0: "model 2"}
+OFF = 0.01  # of the plane's width: a network nearer to the plane than this is drawn as if it were on it
+FLAT = 1e-12  # of the lowest value: a plane whose values differ by less has one colour, for the rest is rounding
+LOWEST = 0.01  # of the range of values: how high the first contour is above the lowest value
+
+
+def contour_levels(values: ArrayLike, count: int) -> list[float]:
+    """Edges of bands from the lowest to the highest finite value, whose heights above the lowest grow by one factor.
+
+    Raises:
+        InputError: no value is finite.
+
+    Example:
+        >>> [round(edge, 2) for edge in contour_levels([2.0, 102.0], 4)]
+        [2.0, 3.0, 12.0, 102.0]
+    """
+    finite = np.asarray(values, float)
+    finite = finite[np.isfinite(finite)]
+    if not len(finite):
+        raise InputError(
+            "no value of this plane is finite, so there is nothing to draw; check evaluate on the three networks"
+        )
+    low, span = float(finite.min()), float(np.ptp(finite))
+    if span <= FLAT * max(abs(low), 1e-300):
+        around = max(abs(low), 1.0) * 1e-6
+        return [low - around, low + around]
+    return [low, *(low + span * np.geomspace(LOWEST, 1, max(2, count - 1))).tolist()]
+
+
+def entries_per_row(matrix: ArrayLike) -> float:
+    """How many entries share the mass of a row, on average: 1 for a permutation, the width for a uniform coupling.
+
+    `(sum |p|)^2 / sum p^2` of each row.
+
+    Example:
+        >>> entries_per_row([[0.0, 1.0], [0.5, 0.5]])
+        1.5
+    """
+    entries = np.abs(np.asarray(matrix, float))
+    mass = entries.sum(1)
+    return float(np.mean(mass**2 / np.maximum((entries**2).sum(1), 1e-300)))
+
+
+def pooled(matrix: Array, finest: int) -> Array:
+    """A matrix in at most `finest` rows and columns, each cell the entry of largest size in its part of the matrix.
+
+    Example:
+        >>> pooled(np.array([[1.0, 0.0, 0.0, -3.0]]), 2).tolist()
+        [[1.0, -3.0]]
+    """
+    for axis in (0, 1):
+        if matrix.shape[axis] > finest:
+            parts = np.array_split(matrix, finest, axis)
+            matrix = np.stack([_largest(part, axis) for part in parts], axis)
+    return matrix
+
+
+def _largest(part: Array, axis: int) -> Array:
+    """Along an axis, the entry of largest size with its sign."""
+    chosen = np.expand_dims(np.abs(part).argmax(axis), axis)
+    found: Array = np.take_along_axis(part, chosen, axis).squeeze(axis)
+    return found
+
+
+def short_number(value: float) -> str:
+    """A number for a reader, with three digits, or all of its digits before the point.
+
+    Example:
+        >>> short_number(0.012345), short_number(12.3456), short_number(98765.4), short_number(float("nan"))
+        ('0.0123', '12.3', '98765', 'nan')
+    """
+    return f"{value:.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+
+
+def barrier_label(name: str, barrier: Barrier, metric: str | None = None) -> str:
+    """The name of a curve in a legend, with the height of its barrier.
+
+    Example:
+        >>> barrier_label("aligned", Barrier({"loss": np.array([1.0, 3.0, 1.0])}, np.array([0.0, 0.5, 1.0])))
+        'aligned (barrier 2)'
+    """
+    return f"{name} (barrier {short_number(barrier.height(metric))})"
+
+
+def mark_label(mark: Mark, plane: Plane) -> str:
+    """The name of a network on a map, with its distance if it is off the plane.
+
+    Example:
+        >>> plane = Plane({}, np.array([0.0, 1.0]), np.array([0.0, 1.0]), ())
+        >>> mark_label(Mark("fused", 0.5, 0.5, 0.25, {}), plane)
+        'fused (0.25 off the plane)'
+    """
+    off = mark.distance > OFF * np.ptp(plane.x)
+    return f"{mark.name} ({short_number(mark.distance)} off the plane)" if off else mark.name
