@@ -42,9 +42,9 @@ from networks import CASES, Case, mlp
 from torch import Tensor
 
 import transfuse
-from transfuse.barycenter import Problem, coupling
-from transfuse.fusing import networks as api
-from transfuse.layout import Block, Layout
+from transfuse.barycenter import Problem
+from transfuse.fusing import pipeline
+from transfuse.layout import Block, Layout, symmetry
 from transfuse.transport import assignment
 from transfuse.types import State
 
@@ -138,8 +138,8 @@ def timed(
     before = resident()
     with (
         patch.dict(transfuse.METHODS, {method: replace(row, couple=under("couplings", row.couple))}),
-        patch.object(api, "carried_away", under("updates", api.carried_away)),
-        patch.object(coupling, "assignment", counted),
+        patch.object(pipeline, "eager_outputs", under("updates", pipeline.eager_outputs)),
+        patch.object(symmetry, "assignment", counted),
         clocks["whole"],
     ):
         result = transfuse.fuse_states(states, layout, method=method, progress=watch, **options)

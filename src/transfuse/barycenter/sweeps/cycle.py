@@ -29,7 +29,7 @@ from ...progress import unwatched
 from ...types import Array, Watch
 from ..coupling import Coupling, Couplings, Plan, same
 from ..history import Step
-from ..objective import barycenter, objective_of
+from ..objective import means, objective_of
 from ..problem import Problem
 from ..scores import unit_scores
 from .equal_widths import check_equal_widths
@@ -114,7 +114,7 @@ def _towards(problem: Problem, here: Point) -> Point:
     Where a space stands on two axes of a tensor, both count. Of two models the first stays (the paper's matching of a
     pair): if both moved, each would go to where the other one was.
     """
-    mean = barycenter(replace(problem, weights=[1 / len(here)] * len(here)), here, problem.terms)
+    mean = means(replace(problem, weights=[1 / len(here)] * len(here)), here, problem.terms)
     found: list[Couplings] = list(here)
     for model in range(1 if len(here) == 2 else 0, len(here)):
         own = here[model]
