@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from torch import nn
 
@@ -14,7 +14,7 @@ from ..barycenter import CouplingMatrices, Step
 from ..corrections import NONE, Corrected
 from ..layout import Layout
 from ..progress import Progress
-from ..renamed import missing_attribute
+from ..renamed import telling_new_names
 from ..types import State
 
 
@@ -59,6 +59,7 @@ class FusedStates:
         )
 
 
+@telling_new_names
 @dataclass(frozen=True, eq=False)
 class Fusion:
     """Fused modules: `model`, and every input as a module in the common order, beside what fusing states gives.
@@ -72,9 +73,6 @@ class Fusion:
     states: FusedStates
     parents: tuple[nn.Module, ...] = ()
     correction: Corrected = field(default_factory=lambda: Corrected(NONE))
-
-    if not TYPE_CHECKING:  # a type checker shall go on to find attributes that do not exist
-        __getattr__ = missing_attribute
 
     @property
     def couplings(self) -> tuple[CouplingMatrices, ...]:
