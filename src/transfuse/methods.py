@@ -45,7 +45,7 @@ Found = tuple[list[dict[str, Coupling]], Sequence[Step]]
 @telling_new_names
 @dataclass(frozen=True)
 class Method:
-    """One row.
+    """A method: a row of the table `METHODS`.
 
     Args:
         summary: What it does, in a sentence.

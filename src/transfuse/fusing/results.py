@@ -28,11 +28,11 @@ class FusedStates:
         couplings: For each model a mapping {space: matrix [target units, model units]}, with signs where units were
             negated. A matrix is made when it is asked for.
         history: The objective and the number of changes after each sweep.
-        status: How it ended.
+        status: How the fusion ended: "converged", or what has not, and what to raise.
         method: The method that was used.
         weights: Proportions of the models, summing to 1.
         layout: Which axes move together.
-        seed: Of the order of sweeps and of restarts.
+        seed: Seed of the order of sweeps and of restarts.
         options: Options of the method that were given.
         seconds: How long it took.
     """
@@ -86,7 +86,7 @@ class Fusion:
 
     @property
     def status(self) -> str:
-        """How it ended."""
+        """How the fusion ended: "converged", or what has not, and what to raise."""
         return self.states.status
 
     @property
@@ -108,13 +108,13 @@ class Fusion:
         Args:
             path: The file; it is written whole or not at all.
             evaluate: `evaluate(model) -> float | dict`, as for `transfuse.barrier`; without it nothing is measured.
-            title: Of the page.
-            points: Of each barrier.
+            title: Title of the page; default: what was fused.
+            points: How many networks are evaluated on each barrier.
             grid: Points along each side of the plane; 0 for no plane.
             data: Unlabeled batches: batch norm is computed anew where networks were averaged; see `transfuse.barrier`.
             cache: A file that remembers values; see `transfuse.barrier`.
             workers: Processes to use; 0 for this one.
-            progress: Tell on stderr how long it will take.
+            progress: Show how far it is; see `fuse`.
         """
         from ..report import Request, write_report  # the one door upwards: `DOORS` in tests/test_rooms.py says why
 

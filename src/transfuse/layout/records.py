@@ -29,7 +29,7 @@ class HasShape(Protocol):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Length of each axis."""
+        """The length of each axis."""
         ...
 
 
