@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from argparse import Namespace
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -79,11 +78,9 @@ class Verb:
     Args:
         summary: What it does, as the end of a sentence.
         options: Its arguments, in the order of its help.
-        handle: Does it. What it needs is imported when it is called.
         examples: Lines for its help.
     """
 
     summary: str
     options: tuple[Option, ...]
-    handle: Callable[[Namespace], Outcome]
     examples: str = ""

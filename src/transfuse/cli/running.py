@@ -14,9 +14,9 @@ from types import FrameType
 from typing import Any
 
 from ..errors import FusionError, InputError, LayoutError
+from .handlers import handler_of
 from .parser import parse
 from .records import Outcome
-from .verbs import VERBS
 
 # The extra of this package that brings a package which is not installed.
 EXTRAS = {"transformers": "transformers", "matplotlib": "plots", "shtab": "completion"}
@@ -29,7 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     previous = _stop_politely()
     try:
         options = parse(given)
-        outcome = Outcome(text=_version()) if options.version else VERBS[options.verb].handle(options)
+        outcome = Outcome(text=_version()) if options.version else handler_of(options.verb)(options)
         _print(outcome, options)
         return int(outcome.failed)
     except SystemExit as stop:  # --help

@@ -17,9 +17,10 @@ from ..barycenter import CouplingMatrices, Problem, Step, objective_of
 from ..errors import InputError
 from ..layout import Layout
 from ..lazy import LazyState
+from ..modules import shares_of
 from ..progress import Progress, watching
 from ..types import State
-from .checking import check_states, method_row, proportions, target_widths
+from .checking import check_states, method_row, target_widths
 from .inputs import Activations
 from .outputs import as_first_model, eager_outputs, lazy_outputs
 from .results import FusedStates
@@ -54,7 +55,7 @@ def fuse_states(  # noqa: PLR0913
     if not states:
         raise InputError("states is empty; give one or more states to fuse")
     layout.check(*states)
-    shares = proportions(weights, len(states))
+    shares = shares_of(weights, len(states))
     check_states(states, layout, type_of(states))
     wanted = target_widths(layout, layout.widths(states[0]), widths or {})
     own = working_states(states, layout, balance=row.balance, low_memory=low_memory)

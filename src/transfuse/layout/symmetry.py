@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ..transport import assignment
+from ..types import Array
 
 LARGEST_RANDOM_SCALE = np.exp(0.7)  # about 2: far enough from 1 to be seen, near enough not to drown other units
 
@@ -46,14 +47,14 @@ class Permutation:
 
     def __init__(
         self, order: Tensor | NDArray[np.int64] | Sequence[int],
-        factor: Tensor | NDArray[np.float64] | Sequence[float] | None = None,
+        factor: Tensor | Array | Sequence[float] | None = None,
     ) -> None:  # fmt: skip
         object.__setattr__(self, "order", _tensor(order))
         ones = np.ones(tuple(self.order.shape))
         object.__setattr__(self, "factor", _tensor(ones if factor is None else factor).to(self.order.device))
 
     @staticmethod
-    def scaling(factor: NDArray[np.float64]) -> Permutation:
+    def scaling(factor: Array) -> Permutation:
         """The element that leaves units where they are and multiplies each by a factor."""
         return Permutation(np.arange(len(factor)), factor)
 

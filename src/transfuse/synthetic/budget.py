@@ -15,6 +15,7 @@ from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from ..activations import Batches, observe
+from ..errors import InputError
 from ..modules import Arguments, cause_of, is_half, numbers_in, tensors_in, undisturbed
 from ..progress import Progress, watching
 from .inversion import INVERSION_STEPS, Inverted, inverted_inputs
@@ -164,8 +165,8 @@ def _unusable(models: Sequence[nn.Module], batches: Batches) -> str:
         for batch in batches:
             for model in models:
                 numbers_in(batch.run(model))
-    except Exception as error:  # the networks' own code runs here, and may raise anything: it is told
-        return WITHOUT.format(cause=cause_of(error))
+    except InputError as error:  # whatever a network raises comes as one
+        return WITHOUT.format(cause=error)
     return ""
 
 

@@ -22,13 +22,13 @@ from dataclasses import replace
 import numpy as np
 import torch
 from numpy.polynomial import Chebyshev
-from numpy.typing import NDArray
 from torch import Tensor
 
 from ...layout import PERMUTATIONS, Permutation
-from ...types import Watch
+from ...progress import unwatched
+from ...types import Array, Watch
 from ..coupling import Coupling, Couplings, Plan, same
-from ..history import Step, unwatched
+from ..history import Step
 from ..objective import barycenter, objective_of
 from ..problem import Problem
 from ..scores import unit_scores
@@ -142,7 +142,7 @@ def longest_climb(value: Callable[[float], float], *, degree: int) -> float:
     return float(candidates[np.argmax([value(float(place)) for place in candidates])])
 
 
-def _agreements(problem: Problem, places: Sequence[Sequence[Couplings]]) -> NDArray[np.float64]:
+def _agreements(problem: Problem, places: Sequence[Sequence[Couplings]]) -> Array:
     """For places a, b that carry model p to X_a,p and X_b,p: the matrix of `sum_{p != q} <X_a,p, X_b,q> / 2`.
 
     A sum over pairs is `<sum_p X_p, sum_q Y_q> - sum_p <X_p, Y_p>`: linear in the number of models.

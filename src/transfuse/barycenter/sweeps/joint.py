@@ -18,9 +18,10 @@ from torch import Tensor
 
 from ...layout import Permutation
 from ...layout.moving import Sliced, pieces, taken_slice, whole
+from ...progress import unwatched
 from ...types import State, Watch
 from ..coupling import Coupling, Couplings, packed, permutes, same
-from ..history import Step, unwatched
+from ..history import Step
 from ..matching import best_match
 from ..objective import term
 from ..problem import Problem

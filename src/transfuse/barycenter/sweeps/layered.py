@@ -11,9 +11,10 @@ from collections.abc import Collection, Iterable, Sequence
 from math import nan
 
 from ...layout.moving import Pair
+from ...progress import unwatched
 from ...types import State, Watch
 from ..coupling import Coupling, Plan, permutes, same
-from ..history import Step, unwatched
+from ..history import Step
 from ..matching import EXACT, Matching, couple
 from ..objective import barycenter
 from ..problem import Problem
