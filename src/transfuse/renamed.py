@@ -29,7 +29,7 @@ RENAMED = {
     "recalibrate:": "correct:",
 }
 
-Record = TypeVar("Record")
+Kind = TypeVar("Kind")
 
 
 def told_renamed(old: str) -> str | None:
@@ -42,17 +42,17 @@ def told_renamed(old: str) -> str | None:
     return f"{old} is called {RENAMED[old]} now" if old in RENAMED else None
 
 
-def telling_new_names(record: type[Record]) -> type[Record]:
+def telling_new_names(record: type[Kind]) -> type[Kind]:
     """A class decorator: old attributes and arguments of a record give errors that tell the new ones."""
     kind, make = record.__name__, record.__init__
 
     @wraps(make)
-    def checked(self: Record, *given: Any, **named: Any) -> None:
+    def checked(self: Kind, *given: Any, **named: Any) -> None:
         if told := [text for name in named if (text := told_renamed(f"{kind}({name}=)"))]:
             raise TypeError("; ".join(told))
         make(self, *given, **named)
 
-    def missing(self: Record, name: str) -> NoReturn:
+    def missing(self: Kind, name: str) -> NoReturn:
         raise AttributeError(told_renamed(f"{kind}.{name}") or f"{kind!r} object has no attribute {name!r}")
 
     record.__init__ = checked  # type: ignore[method-assign, assignment]
