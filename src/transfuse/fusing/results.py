@@ -50,7 +50,7 @@ class FusedStates:
     seconds: float = 0.0
 
     def __str__(self) -> str:
-        """A summary of a few lines."""
+        """What was fused, how, and how it ended, in four lines."""
         spaces = ", ".join(f"{space.name} {space.units}" for space in self.layout.spaces) or "none"
         shares = ", ".join(f"{weight:.3g}" for weight in self.weights)
         return (
@@ -95,7 +95,7 @@ class Fusion:
         return self.states.layout
 
     def __str__(self) -> str:
-        """A summary of a few lines."""
+        """What was fused, how it ended, and which correction was made, in five lines."""
         return f"{self.states}\ncorrection: {self.correction}"
 
     def report(  # noqa: PLR0913
