@@ -49,7 +49,7 @@ from transfuse.transport import assignment
 from transfuse.types import State
 
 SLOW = ("GPT-2 small",)  # minutes
-SHORT = {"GPT-2 small": 1}  # sweeps after which `auto` is stopped: to the end it would take hours
+SHORT = {"GPT-2 small": 1}  # sweeps after which `auto` is stopped
 SMALL = 50e6  # bytes of all inputs
 COLUMNS = ("trace", "couplings", "updates", "whole", "state", "floor")
 
