@@ -83,3 +83,20 @@ FUNCTIONS = re.findall(r"`((?:\w+/)+\w+)\.([A-Za-z_]+)", DESIGN.partition("## Th
 def test_functions_on_the_way_through_the_house_exist(file, name):
     source = (ROOT / "src" / "transfuse" / f"{file}.py").read_text(encoding="utf-8")
     assert re.search(rf"^(def|class) {name}\b|^{name}\b.* = ", source, re.MULTILINE)
+
+
+REFERENCE = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]  # notes tell of earlier versions
+RESULTS = (ROOT / "RESULTS.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("page", REFERENCE, ids=lambda page: page.name)
+def test_figures_with_a_deviation_are_those_of_the_results(page):
+    """A figure with fewer digits must be what a figure of the results is rounded to, half a digit more or less."""
+    known = [tuple(map(float, each)) for each in re.findall(r"([\d.]+) ± ([\d.]+)", RESULTS)]
+    told = re.findall(r"([\d.]+\d) ± ([\d.]*\d)", page.read_text(encoding="utf-8"))
+    strange = []
+    for mean, spread in told:
+        close = 0.5001 * 10.0 ** -len(mean.partition(".")[2]) + 0.005
+        if not any(abs(float(mean) - a) <= close and abs(float(spread) - b) <= close for a, b in known):
+            strange.append(f"{mean} ± {spread}")
+    assert strange == []

@@ -2,6 +2,7 @@
 
 import inspect
 import re
+from pathlib import Path
 
 import pytest
 import torch
@@ -76,3 +77,9 @@ def test_of_a_file(tmp_path):
 def test_new_names_exist():
     names = [new.removeprefix("transfuse.") for new in RENAMED.values() if new.startswith("transfuse.")]
     assert [name for name in names if not hasattr(transfuse, name)] == []
+
+
+@pytest.mark.parametrize(("old", "new"), RENAMED.items())
+def test_the_changelog_tells(old, new):
+    text = (Path(__file__).parents[1] / "CHANGELOG.md").read_text("utf-8").partition("### Changed")[2]
+    assert set(re.findall(r"\w+", f"{old} {new}")) <= set(re.findall(r"\w+", text))
