@@ -43,7 +43,10 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[Path]:
 
 @contextmanager
 def whole_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """The same for a folder: an existing one is exchanged in one step where the system can (Linux)."""
+    """A temporary folder to write to; it takes the place of `path` at the end, or is removed after an error.
+
+    An existing folder is exchanged in one step where the system can (Linux).
+    """
     path = Path(path)
     temporary = _neighbour(path)
     temporary.mkdir()

@@ -92,8 +92,8 @@ class Uncorrected:
 
     Args:
         model: The fused network.
-        parents: Its aligned parents.
-        weights: Their proportions.
+        parents: The networks that were fused, aligned.
+        weights: Proportions of the parents, summing to 1.
         batches: Inputs.
         biases: Layers without a bias may get one.
         synthetic: Inputs beside the others, by which all corrections are judged and which those go by that they serve:

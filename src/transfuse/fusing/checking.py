@@ -28,7 +28,7 @@ def method_row(method: str, options: Mapping[str, Any]) -> Method:
     if method not in METHODS:
         raise InputError(f"no method is called {method!r}; the methods: {', '.join(METHODS)}")
     if problems := METHODS[method].problems(options):
-        raise InputError(listing(f"method {method} cannot be used so:", problems))
+        raise InputError(listing(f"method {method} cannot take these options:", problems))
     return METHODS[method]
 
 

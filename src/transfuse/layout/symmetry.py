@@ -10,7 +10,7 @@ In: numbers of units, scores. Out: elements. Not here: how an element is applied
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -150,6 +150,21 @@ class Symmetry:
 
     signs: bool = False
     scales: bool = False
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """What is allowed beyond permutation, in the words of the notation and of reports.
+
+        Example:
+            >>> Symmetry(scales=True).words
+            ('scales',)
+        """
+        return tuple(field.name for field in fields(self) if getattr(self, field.name))
+
+    @classmethod
+    def all_words(cls) -> tuple[str, ...]:
+        """The words of everything that any symmetry may allow beyond permutation."""
+        return tuple(field.name for field in fields(cls))
 
     def random_element(self, width: int, rng: np.random.Generator) -> Permutation:
         """A random element that is not trivial: where units can be permuted or negated, at least one is."""

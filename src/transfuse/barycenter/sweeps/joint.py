@@ -41,7 +41,7 @@ def jointly(
         problem: The models.
         start: Couplings of each model to start from.
         signs: Units may be negated where their space allows.
-        rng: For the order of the spaces.
+        rng: Draws the order in which spaces are gone through.
         sweeps: Most sweeps over all spaces and models.
         watch: Is told of each space.
     """
