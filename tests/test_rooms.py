@@ -16,8 +16,8 @@ TOP = "transfuse"
 
 # From the ground up. Rooms on one floor do not see each other.
 FLOORS = (
-    ("errors", "files", "names", "renamed", "transport", "types", "versions"),
-    ("lazy", "progress"),
+    ("errors", "names", "renamed", "transport", "types", "versions"),
+    ("files", "lazy", "progress"),
     ("layout", "networks"),
     ("barycenter", "modules"),
     ("tracing", "methods"),

@@ -25,5 +25,22 @@ class ProofError(FusionError):
 
 
 def listing(headline: str, problems: list[str]) -> str:
-    """One message for many problems, so that a user sees all of them at once."""
-    return headline + "".join(f"\n  - {problem}" for problem in problems)
+    """One message for many problems, each on a line of its own, so that a user sees all of them at once."""
+    return headline + "".join(f"\n  - {printable(problem)}" for problem in problems)
+
+
+def printable(text: str, *, keep: str = "") -> str:
+    r"""A text without control characters, which could move a terminal's cursor or begin lines: codes stand for them.
+
+    Args:
+        text: Any text; names of tensors and files come from strangers.
+        keep: Control characters that may stay, such as the ends of lines of a text that has several.
+
+    Example:
+        >>> print(printable("a\r\x1b[31mb"))
+        a\r\x1b[31mb
+    """
+    return "".join(
+        each if each.isprintable() or each in keep else each.encode("unicode_escape", "surrogatepass").decode()
+        for each in text
+    )

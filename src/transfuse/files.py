@@ -1,4 +1,4 @@
-"""Files and folders that are written whole or not at all.
+"""Files and folders that are written whole or not at all, and texts that are read within limits.
 
 In: a path, bytes. Out: the file. A reader, or a kill at any moment, meets the old content or the new, never a part:
 bytes go to a temporary neighbour, are synced to the disk, and the neighbour is renamed. Not here: formats.
@@ -12,9 +12,15 @@ import secrets
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from glob import escape
 from pathlib import Path
 
+from .errors import InputError
+
 PART = ".part"
+TEXT = (
+    100 * 10**6
+)  # bytes; an index of a million tensors is smaller, and nobody writes a larger layout or configuration
 _EXCHANGE = 2  # RENAME_EXCHANGE of renameat2(2)
 _HERE = -100  # AT_FDCWD
 
@@ -33,12 +39,28 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[Path]:
     temporary = _neighbour(path)
     try:
         yield temporary
-        _sync(temporary)
-        temporary.replace(path)
+        put(temporary, path)
         _sync(path.parent)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+@contextmanager
+def temporary_files(path: str | os.PathLike[str], count: int) -> Iterator[list[Path]]:
+    """So many temporary paths beside `path`; those that `put` has not moved elsewhere are removed at the end."""
+    temporaries = [_neighbour(Path(path)) for _ in range(count)]
+    try:
+        yield temporaries
+    finally:
+        for each in temporaries:
+            each.unlink(missing_ok=True)
+
+
+def put(temporary: Path, path: Path) -> None:
+    """Have a temporary file, once all of it is on the disk, take the place of `path`."""
+    _sync(temporary)
+    temporary.replace(path)
 
 
 @contextmanager
@@ -60,9 +82,42 @@ def whole_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
         shutil.rmtree(temporary, ignore_errors=True)
 
 
+def check_regular(path: str | os.PathLike[str]) -> None:
+    """Refuse devices, pipes and sockets: reading one may never end, and writing would put a file in its place.
+
+    Raises:
+        InputError: something is at the path that is neither a file nor a folder, or the path cannot be one.
+    """
+    if "\0" in str(path):
+        raise InputError(f"{str(path)!r} holds the character NUL, which no path can; mend the path")
+    path = Path(path)
+    if path.exists() and not path.is_file() and not path.is_dir():
+        raise InputError(f"{path} is a device, pipe or socket; expected a file, so write what it gives to one first")
+
+
+def read_text(path: str | os.PathLike[str], *, most: int = TEXT) -> str:
+    """The text in a file of at most `most` bytes.
+
+    Raises:
+        InputError: the file is larger, is no regular file, cannot be read, or holds no text in UTF-8.
+    """
+    check_regular(path)
+    try:
+        with Path(path).open("rb") as file:
+            content = file.read(most + 1)
+        text = content.decode()
+    except OSError as error:
+        raise InputError(f"{path} cannot be read ({error.strerror}); check the file and its rights") from error
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path} is no text ({error.reason} at byte {error.start}); expected UTF-8") from error
+    if len(content) > most:
+        raise InputError(f"{path} is larger than {most / 1e6:.0f} MB, the most that is read of a text; check the path")
+    return text
+
+
 def _neighbour(path: Path) -> Path:
     """A new name in the same folder. What killed processes left behind there for this path is removed."""
-    for left in path.parent.glob(f".{path.name}.*{PART}"):
+    for left in path.parent.glob(f".{escape(path.name)}.*{PART}"):
         owner = left.name.removesuffix(PART).rpartition(".")[0].rpartition(".")[2]
         if owner.isdecimal() and not _is_running(int(owner)):
             shutil.rmtree(left, ignore_errors=True) if left.is_dir() else left.unlink(missing_ok=True)

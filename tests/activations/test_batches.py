@@ -139,3 +139,15 @@ def test_what_a_network_does_not_run_on_is_refused(data, text):
     with pytest.raises(InputError) as error:
         ran(Batches.of(data))
     assert text in str(error.value)
+
+
+@pytest.mark.parametrize("made", [iter, lambda data: data], ids=["iterator", "loader"])
+def test_an_error_of_the_users_own_loader_keeps_its_type_and_says_where_it_came_from(made):
+    class Loader:
+        def __iter__(self):
+            yield X
+            raise ZeroDivisionError("mine")
+
+    with pytest.raises(ZeroDivisionError, match="mine") as caught:
+        Batches.of(made(Loader()))
+    assert "raised by the data that were passed" in caught.value.__notes__[0]

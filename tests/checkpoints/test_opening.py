@@ -59,6 +59,19 @@ def test_any_common_prefix_goes_if_the_model_has_none(tmp_path):
     assert set(safetensors.torch.load_file(tmp_path / "b.safetensors")) == set(checkpoint.tensors)
 
 
+@pytest.mark.parametrize("prefix", ["", "module.", "model."])
+def test_batch_norms_from_before_they_counted_batches_are_taken(tmp_path, prefix):
+    model = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Linear(4, 2))
+    old = {prefix + name: tensor for name, tensor in model.state_dict().items() if "num_batches" not in name}
+    full = fitted(plain(tmp_path, old), list(model.state_dict()))
+    same(full.tensors, model.state_dict())
+    assert list(full.tensors) == list(model.state_dict())
+    write_checkpoint(tmp_path / "b.safetensors", Output(dict(full.tensors), full, MADE))
+    assert not full.ties
+    with pytest.raises(InputError, match=r"missing: 1\.num_batches_tracked\n  - missing: 1\.running_mean"):
+        fitted(plain(tmp_path, {k: v for k, v in old.items() if "running_mean" not in k}), list(model.state_dict()))
+
+
 def test_all_that_does_not_fit_is_named_at_once(tmp_path):
     with pytest.raises(InputError) as caught:
         fitted(plain(tmp_path, TENSORS), ["a.weight", "a.half", "b", "c", "count"])

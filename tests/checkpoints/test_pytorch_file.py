@@ -36,6 +36,28 @@ def test_wrapped_states_are_found_and_written_alike(tmp_path, key, prefix, old):
         assert written._metadata["transfuse"]["method"] == "auto"
 
 
+@pytest.mark.parametrize(
+    ("content", "key"),
+    [
+        ({"net": TENSORS, "acc": torch.tensor(93.0), "epoch": 3}, "net"),
+        ({"model": TENSORS, "optimizer": {"momentum": torch.ones(2)}}, "model"),
+        ({"my_network": TENSORS, "epoch": torch.tensor(3)}, "my_network"),
+        ({"ema_state_dict": {"x": torch.ones(1)}, "state_dict": TENSORS, "lr_schedulers": []}, "state_dict"),
+    ],
+)
+def test_the_state_is_found_among_other_tensors_and_told(tmp_path, content, key):
+    torch.save(content, tmp_path / "a.pt")
+    checkpoint = open_checkpoint(tmp_path / "a.pt")
+    same(checkpoint.tensors, TENSORS)
+    assert checkpoint.told_wrapping == f"under {key!r}"
+
+
+def test_two_states_are_not_guessed_between(tmp_path):
+    torch.save({"generator": TENSORS, "critic": TENSORS}, tmp_path / "a.pt")
+    with pytest.raises(InputError, match=r"holds no state dict \(found: 'generator', 'critic'\)"):
+        open_checkpoint(tmp_path / "a.pt")
+
+
 def test_a_result_loads_where_the_input_did(tmp_path):
     model = nn.Sequential(nn.Linear(3, 2), nn.BatchNorm1d(2))
     torch.save(model.state_dict(), tmp_path / "a.pth")

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -32,6 +33,62 @@ def test_shards_come_through_and_old_ones_go(tmp_path):
     write_checkpoint(out, Output(tensors, checkpoint, replace(MADE, seed=1), shard_bytes=200))
     same(open_checkpoint(out).tensors, tensors)
     assert len(list(tmp_path.glob("m-*.safetensors"))) == 2
+
+
+SHARDS = {f"t{i}": torch.full((10,), float(i)) for i in range(4)}
+
+
+def interrupted_at(monkeypatch, number, error):
+    """Have the move of the temporary file with this number raise; that of the index is the last one."""
+    true, moves = Path.replace, []
+
+    def replace_(self, target):
+        moves.append(target)
+        if len(moves) == number:
+            raise error
+        return true(self, target)
+
+    monkeypatch.setattr(Path, "replace", replace_)
+
+
+@pytest.mark.parametrize("number", range(1, 6))
+@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), KeyboardInterrupt()], ids=["full", "ctrl-c"])
+@pytest.mark.parametrize("before", [False, True])
+def test_no_shard_stays_behind_when_writing_is_interrupted(tmp_path, monkeypatch, number, error, before):
+    out = tmp_path / "m.safetensors.index.json"
+    if before:
+        write(out, {name: tensor + 1 for name, tensor in SHARDS.items()}, shard_bytes=40)
+    like, old = plain(tmp_path, SHARDS), {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    old |= {"plain.safetensors": like.path.read_bytes()}
+    interrupted_at(monkeypatch, number, error)
+    with pytest.raises(type(error)):
+        write_checkpoint(out, Output(SHARDS, like, MADE, shard_bytes=40))
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == old
+
+
+def test_an_interruption_after_the_last_step_keeps_what_is_whole(tmp_path, monkeypatch):
+    out, true = tmp_path / "m.safetensors.index.json", Path.replace
+
+    def replace_(self, target):
+        true(self, target)
+        if target == out:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(Path, "replace", replace_)
+    with pytest.raises(KeyboardInterrupt):
+        write(out, SHARDS, shard_bytes=40)
+    same(open_checkpoint(out).tensors, SHARDS)
+
+
+def test_shards_that_a_killed_run_left_are_removed_by_the_next(tmp_path, monkeypatch):
+    out, dead = tmp_path / "m.safetensors.index.json", 2**22 + 1  # above the largest process id of Linux
+    write(out, {name: tensor + 1 for name, tensor in SHARDS.items()}, shard_bytes=40)
+    out.unlink()  # it was killed before it wrote the index
+    (tmp_path / f".{out.name}.{dead}.00.part").write_bytes(b"left")
+    write(out, SHARDS, shard_bytes=200)
+    assert len(list(tmp_path.glob("m-*"))) == 1
+    assert not list(tmp_path.glob(".*"))
+    same(open_checkpoint(out).tensors, SHARDS)
 
 
 def test_a_shard_that_is_not_there_is_named(tmp_path):

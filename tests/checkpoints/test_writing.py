@@ -1,22 +1,25 @@
 """Before and after writing: what is refused, metadata, model cards, the same bytes."""
 
 import json
+import re
 from dataclasses import replace
 
 import pytest
 import safetensors.torch
 
 from checkpoint_states import MADE, TENSORS, plain, write
-from transfuse import InputError
+from transfuse import FusionError, InputError
 from transfuse.checkpoints import (
     KEY,
     Output,
+    card,
     card_path,
     check_writable,
     open_checkpoint,
     origins_of,
     write_checkpoint,
 )
+from transfuse.checkpoints.provenance import Origin, marker
 
 
 def test_metadata_survive_and_provenance_is_added(tmp_path):
@@ -62,6 +65,40 @@ def test_a_card_never_replaces_somebody_elses_readme(tmp_path):
     write(out, TENSORS)
     assert (tmp_path / "README.md").read_text() == "mine"
     assert "`auto`" in (tmp_path / "fused.safetensors.README.md").read_text()
+
+
+def test_a_card_that_cannot_be_written_is_told_as_that(tmp_path, monkeypatch):
+    def full(*args):
+        raise OSError(28, "No space left on device")
+
+    like = plain(tmp_path, TENSORS)
+    monkeypatch.setattr("transfuse.checkpoints.writing.write_whole", full)
+    with pytest.raises(FusionError, match=r"is written and whole; its model card is not: .*No space left"):
+        write_checkpoint(tmp_path / "a.safetensors", Output(TENSORS, like, MADE))
+    assert len(open_checkpoint(tmp_path / "a.safetensors").tensors) == len(TENSORS)
+
+
+HOSTILE = "a|b --> <script>alert(1)</script> `x` [y](z) *w* \n# title \x1b[31m &lt; \\|.pt"
+
+
+def test_names_in_a_card_are_shown_and_nothing_else(tmp_path):
+    made = replace(
+        MADE,
+        sources=(Origin(HOSTILE, {"x": "0"}, 4, 1.0),),
+        command=HOSTILE,
+        status=HOSTILE,
+        options={"target": HOSTILE},
+    )
+    text = card(made, HOSTILE)
+    assert "\x1b" not in text
+    lines = text.splitlines()
+    assert [line for line in lines if line.startswith("# ")] == [next(line for line in lines if "\\<script\\>" in line)]
+    assert [line.count("-->") for line in lines if line.startswith("<!--")] == [1]
+    (row,) = (line for line in lines if line.startswith("| a"))
+    assert len(re.findall(r"(?<!\\)(?:\\\\)*\|", row)) == 5, "five ends of cells"
+    shown = [line for line in lines if not line.startswith(("    ", "<!--", '- "'))]
+    assert not any(re.search(r"(?<!\\)<", line) for line in shown), "no tag"
+    assert marker("fused.safetensors") == "<!-- transfuse: card of fused.safetensors -->"
 
 
 def test_the_same_work_writes_the_same_bytes(tmp_path):

@@ -142,3 +142,22 @@ def test_export_archives(here, capsys):
     works(capsys, "fuse", "a.pt2", "b.pt2", "-o", "ab.pt2", "--model", "a.pt2")
     expected = transfuse.fuse([mlp(0), mlp(1)], x, correct="none").model(x)
     torch.testing.assert_close(torch.export.load("ab.pt2").module()(x), expected)
+
+
+def test_checkpoints_as_they_are_found_are_taken_and_where_their_state_was_is_told(here, capsys):
+    from torch import nn
+
+    for number, name in enumerate("ab"):
+        torch.manual_seed(number)
+        state = nn.Sequential(
+            nn.Flatten(), nn.Linear(12, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 3)
+        ).state_dict()  # fmt: skip
+        old = {f"module.{key}": value for key, value in state.items() if not key.endswith("num_batches_tracked")}
+        torch.save({"net": old, "acc": torch.tensor(93.1), "optimizer": {"state": {}}}, f"{name}.pth")
+    how = ("--model", "in/nets.py:normed", "--input-shape", "3,4", "--correct", "none", "-o", "ab.pth")
+    code, out, err = call(capsys, "fuse", "a.pth", "b.pth", *how)
+    assert code == 0, err
+    assert "a.pth: the state was found under 'net', its names without 'module.'" in out
+    assert set(torch.load("ab.pth", weights_only=True)["net"]) >= set(old)
+    _, out, _ = call(capsys, "inspect", "a.pth")
+    assert "(found under 'net', its names without 'module.')" in out

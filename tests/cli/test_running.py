@@ -64,6 +64,18 @@ def test_the_real_command(here):
     assert "wrote ab.safetensors, README.md" in done.stdout
 
 
+def test_a_reader_that_has_gone_and_a_closed_output_make_no_noise(here):
+    words = f"{sys.executable} -m transfuse"
+    told = {
+        line: subprocess.run(["bash", "-c", line], env=ENVIRONMENT, capture_output=True, text=True, check=False).stderr
+        for line in (f"{words} methods | head -1", f"{words} --help | true", f"{words} methods >&-", f"{words} x 2>&-",
+                     f"{words} methods > /dev/full; echo $? >&2")
+    }  # fmt: skip
+    closed = "transfuse: standard output is closed, and the result goes there; open it, or send it to a file (>)\n"
+    full = "transfuse: standard output cannot be written to (No space left on device); send it elsewhere\n2\n"
+    assert list(told.values()) == ["", "", closed, "", full]
+
+
 def test_a_malicious_pickle_creates_nothing(here):
     torch.save({"state_dict": {"1.weight": torch.ones(2)}, "x": Trap(here / "sprung")}, here / "evil.pt")
     done = command("fuse", "in/a.safetensors", "evil.pt", "-o", "ab.safetensors", *MODEL)
@@ -89,7 +101,8 @@ for line in sys.stdin:
 """
 
 
-def test_a_kill_at_any_moment_leaves_the_old_file_or_the_new(here):
+@pytest.mark.parametrize("out", ["out.safetensors", pytest.param("out.safetensors.index.json", marks=pytest.mark.long)])
+def test_a_kill_at_any_moment_leaves_the_old_file_or_the_new(here, out):
     """Forks of one process that has torch loaded run the real command; each is killed while it writes."""
     for number, name in enumerate("ab"):
         torch.manual_seed(number)
@@ -98,45 +111,49 @@ def test_a_kill_at_any_moment_leaves_the_old_file_or_the_new(here):
         )
     spaces = "{spaces: {s: 400}, tensors: {" + ", ".join(f"{i}.weight: [s, 500]" for i in range(12)) + "}}"
     (here / "layout.yaml").write_text(spaces)
-    old = safetensors.torch.save({"old": torch.ones(2)})
-    arguments = "fuse a.safetensors b.safetensors -o out.safetensors --layout layout.yaml --method vanilla --force -q"
+    old = safetensors.torch.save({"old": torch.ones(2)}) if out == "out.safetensors" else b"{}"
+    arguments = (
+        f"fuse a.safetensors b.safetensors -o {out} --layout layout.yaml --method vanilla --force -q --shard-size 2MB"
+    )
     early = 0
     with subprocess.Popen(
         [sys.executable, "-c", ZYGOTE], env=ENVIRONMENT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as process:
         assert process.stdout.readline() == "ready\n"
         for moment in random.Random(0).choices(range(30), k=KILLS):
-            (here / "out.safetensors").write_bytes(old)
-            early += _killed(process, arguments, here, moment / 1000)
+            (here / out).write_bytes(old)
+            early += _killed(process, arguments, here / out, moment / 1000)
         process.stdin.write(arguments + "\n")
         process.stdin.close()
         process.stdout.read()
     assert early >= 3, "the kills came too late to show anything"
     assert not list(here.glob(".*.part")), "what killed runs left is removed by the next one"
-    assert len(open_checkpoint(here / "out.safetensors").tensors) == 12
+    result = open_checkpoint(here / out)
+    assert len(result.tensors) == 12
+    assert sorted(here.glob("out-*")) == sorted(set(result.files) - {here / out}), "no shards but those of the last run"
 
 
-def _killed(process, arguments, folder, seconds):
+def _killed(process, arguments, out, seconds):
     """Run the command, kill it so long after it began to write; whether the old file is still there."""
-    old = (folder / "out.safetensors").read_bytes()
+    old = out.read_bytes()
     process.stdin.write(arguments + "\n")
     process.stdin.flush()
     child = int(process.stdout.readline())
-    _wait_for_part(folder, child)
+    _wait_for_part(out, child)
     time.sleep(seconds)
     with suppress(ProcessLookupError):  # it was done before
         os.kill(child, signal.SIGKILL)
     assert int(process.stdout.readline()) in (0, -9)
-    if (folder / "out.safetensors").read_bytes() == old:
+    if out.read_bytes() == old:
         return True
-    assert len(open_checkpoint(folder / "out.safetensors").tensors) == 12
+    assert len(open_checkpoint(out).tensors) == 12
     return False
 
 
-def _wait_for_part(folder, child):
+def _wait_for_part(out, child):
     """Until the temporary file is there (or the command has finished already)."""
     deadline = time.monotonic() + 60
-    while not list(folder.glob(f".out.safetensors.{child}.*")) and time.monotonic() < deadline:
+    while not list(out.parent.glob(f".{out.name}.{child}.*")) and time.monotonic() < deadline:
         if not Path(f"/proc/{child}").exists():
             return
         time.sleep(0.001)

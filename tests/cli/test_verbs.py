@@ -62,7 +62,11 @@ def test_the_provenance_names_what_was_chosen_and_nothing_else():
     [
         (shape, {"3": (3,), "1,28,28": (1, 28, 28), "1x2": (1, 2)}, ["", "0", "3,", "a", "-1"]),
         (count, {"1": 1, "20": 20}, ["0", "-1", "1.5", ""]),
-        (size, {"5GB": 5 * 10**9, "1.5kb": 1500, "7": 7, "300MB": 3 * 10**8}, ["", "GB", "0", "5 apples", "1e999GB"]),
+        (
+            size,
+            {"5GB": 5 * 10**9, "1.5kb": 1500, "7": 7, "300MB": 3 * 10**8},
+            ["", "GB", "0", "5 apples", "1e999GB", "1e400", "nan", "inf"],
+        ),
     ],
 )
 def test_texts_as_values(read, good, bad):

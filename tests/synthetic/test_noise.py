@@ -150,3 +150,26 @@ def test_an_example_of_zeros_gives_noise_of_size_one():
 def test_float64_stays_float64():
     model = nn.Linear(3, 4).double()
     assert drawn([model], torch.randn(2, 3).double())[0][0][0].dtype == torch.float64
+
+
+class Lengths(nn.Module):
+    """Reads words one after another, and counts only the first ones of each sample."""
+
+    def __init__(self):
+        super().__init__()
+        self.embed, self.read = nn.Embedding(50, 3), nn.Linear(3, 2)
+
+    def forward(self, words, lengths, mask):
+        assert int(lengths.min()) >= 2
+        assert int(lengths.max()) <= words.shape[1]
+        assert set(mask.unique().tolist()) <= {0, 1}
+        return sum(self.read(self.embed(words[:, step])) for step in range(words.shape[1]))
+
+
+def test_only_what_an_embedding_reads_is_drawn_from_its_vocabulary():
+    words, lengths, mask = torch.tensor([[1, 2, 3], [4, 5, 6]]), torch.tensor([2, 3]), torch.tensor([[1, 1], [1, 0]])
+    batches = drawn_inputs([Lengths()], Arguments.of((words, lengths, mask)), samples=100)
+    drawn = torch.cat([args[0] for args, _ in batches.data])
+    assert drawn.unique().numel() > 40
+    for batch in batches:
+        batch.run(Lengths())

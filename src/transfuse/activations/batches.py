@@ -8,6 +8,7 @@ else, say with `forward` how a model is run on a batch.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -85,13 +86,14 @@ class Batches:
             data = _cut(data, size)
         if not isinstance(data, Iterable):
             raise InputError(f"data is {type(data).__name__}; expected tensors, an iterable of batches or a DataLoader")
-        kept = list(data) if isinstance(data, Iterator) else data
-        count = sum(1 for _ in _repeatably(kept))
-        if not count:
+        with _naming_the_data():
+            kept = list(data) if isinstance(data, Iterator) else data
+        found = sum(1 for _ in _repeatably(kept))
+        if not found:
             raise InputError(
                 "data holds no batches; if it is an iterator, it may be exhausted: pass a list or a loader"
             )
-        return Batches(kept, count, forward or plain_forward)
+        return Batches(kept, found, forward or plain_forward)
 
     def __iter__(self) -> Iterator[Batch]:
         """All batches, then those that support them.
@@ -138,12 +140,25 @@ def _repeatably(data: Iterable[Any]) -> Iterator[Any]:
             else:
                 own.put_back()
             try:
-                iterator = iter(data) if iterator is None else iterator
-                item = next(iterator)
+                with _naming_the_data():
+                    iterator = iter(data) if iterator is None else iterator
+                    item = next(iterator)
             except StopIteration:
                 return
             own = RandomStates.now()
         yield item
+
+
+@contextmanager
+def _naming_the_data() -> Iterator[None]:
+    """Have an error of the user's own loader say where it came from; it keeps its type and its text."""
+    try:
+        yield
+    except StopIteration:
+        raise
+    except Exception as error:
+        error.add_note("transfuse: raised by the data that were passed, as a batch of them was read")
+        raise
 
 
 def _cut(data: Any, size: int) -> list[Any]:

@@ -6,11 +6,11 @@ card. A format is a file of this room and a row of `FORMATS`. Not here: modules.
 """
 
 from .format import SHARD, Format, Output
-from .opening import fitted, open_checkpoint
-from .provenance import KEY, Provenance, card, card_path, origins_of
-from .records import Checkpoint, Wrapping, size_told
+from .opening import files_of, fitted, open_checkpoint
+from .provenance import Provenance, card, card_path, origins_of
+from .records import KEY, Checkpoint, Wrapping, size_told
 from .table import FORMATS
-from .writing import check_new, check_writable, write_checkpoint
+from .writing import check_new, check_writable, files_replaced_by, write_checkpoint
 
 __all__ = [
     "FORMATS",
@@ -25,6 +25,8 @@ __all__ = [
     "card_path",
     "check_new",
     "check_writable",
+    "files_of",
+    "files_replaced_by",
     "fitted",
     "open_checkpoint",
     "origins_of",

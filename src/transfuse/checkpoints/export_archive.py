@@ -23,8 +23,8 @@ from ..files import whole_file
 from ..lazy import Entry, LazyState
 from ..types import State
 from .format import Format, Opener, Output
-from .provenance import KEY
-from .records import Checkpoint
+from .limits import check_stored
+from .records import KEY, Checkpoint
 from .safetensors_file import raw
 
 CONFIG = "data/weights/model_weights_config.json"
@@ -51,6 +51,7 @@ def read(path: Path) -> tuple[LazyState, dict[str, str], dict[str, str]]:
         InputError: the archive is damaged, or keeps weights as pickles.
     """
     try:
+        check_stored(path)
         with zipfile.ZipFile(path) as archive:
             root, config = _config(archive)
             pickled = sorted(name for name, spec in config.items() if spec["use_pickle"])
@@ -60,7 +61,7 @@ def read(path: Path) -> tuple[LazyState, dict[str, str], dict[str, str]]:
             extra = f"{root}extra/"
             texts = {name.removeprefix(extra): archive.read(name).decode() for name in archive.namelist()
                      if name.startswith(extra)}  # fmt: skip
-    except (zipfile.BadZipFile, KeyError, ValueError, TypeError, struct.error) as error:
+    except (zipfile.BadZipFile, KeyError, ValueError, TypeError, RecursionError, struct.error) as error:
         raise InputError(f"{path} is no whole export archive ({error}); save or download it again") from error
     entries = [_entry(name, spec) for name, spec in config.items()]
     tensors = LazyState(entries, lambda entry: _mapped(path, entry, places[entry.name], config[entry.name]))

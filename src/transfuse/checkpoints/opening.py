@@ -9,12 +9,19 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from ..errors import InputError, listing
-from ..lazy import with_names
+import torch
+
+from ..errors import InputError, listing, printable
+from ..files import check_regular
+from ..lazy import Entry, LazyState, with_names
+from ..types import State
 from .format import Format
+from .limits import check_claims
 from .records import Checkpoint
-from .sharded_files import INDEX
+from .sharded_files import INDEX, shards_named_by
 from .table import FORMATS
+
+COUNT = "num_batches_tracked"
 
 
 def open_checkpoint(path: str | Path, *, formats: Sequence[Format] = FORMATS) -> Checkpoint:
@@ -27,17 +34,25 @@ def open_checkpoint(path: str | Path, *, formats: Sequence[Format] = FORMATS) ->
     Raises:
         InputError: it is missing, damaged, of no known format, or would need code to be run.
     """
+    check_regular(path)
     path = Path(path)
     if not path.exists():
         raise InputError(f"{path} does not exist; expected a checkpoint ({_near(path, formats)})")
     try:
-        return _opened(path, formats)
+        return check_claims(_opened(path, formats))
     except OSError as error:
         raise InputError(f"{path} cannot be read ({error.strerror or error}); check the file and its rights") from error
 
 
+def files_of(path: Path) -> list[Path]:
+    """What an input consists of, as far as its path tells: itself and, if it is an index, the files it names."""
+    index = path.name.endswith(INDEX) and path.is_file()
+    return [path, *(sorted(shards_named_by(path)) if index else [])]
+
+
 def _opened(path: Path, formats: Sequence[Format]) -> Checkpoint:
     """What the first format that recognises a path makes of it."""
+    check_regular(path)
     row = next(row for row in formats if row.recognises(path))
     return row.open(path, lambda other: _opened(other, formats))
 
@@ -49,13 +64,14 @@ def _near(path: Path, formats: Sequence[Format]) -> str:
         return f"there is no folder {folder}"
     endings = (INDEX, *(ending for row in formats for ending in row.endings))
     found = sorted(each.name for each in folder.iterdir() if each.name.endswith(endings))
-    return f"in that folder: {', '.join(found[:6])}" if found else "no checkpoints are in that folder"
+    return f"in that folder: {printable(', '.join(found[:6]))}" if found else "no checkpoints are in that folder"
 
 
 def fitted(checkpoint: Checkpoint, names: Collection[str], ties: Mapping[str, str] | None = None) -> Checkpoint:
     """The checkpoint with exactly these names, in this order.
 
-    A common prefix (`model.`) is removed, and tensors that the model ties to one in the file are added.
+    A common prefix (`model.`) is removed; added are tensors that the model ties to one in the file, and the counts of
+    batches that batch norms keep since PyTorch 0.4.1, as `load_state_dict` does.
 
     Raises:
         InputError: naming every tensor that is missing and every one that is unexpected.
@@ -65,15 +81,33 @@ def fitted(checkpoint: Checkpoint, names: Collection[str], ties: Mapping[str, st
     prefix = _prefix_to_remove(known, set(names), tied)
     available = {name.removeprefix(prefix): name for name in known}
     sources = {name: available[name] if name in available else available.get(tied.get(name, ""), "") for name in names}
-    missing = sorted(name for name, source in sources.items() if not source)
+    counts = {name for name, source in sources.items() if not source and _is_count(name, available)}
+    missing = sorted(name for name, source in sources.items() if not source and name not in counts)
     unexpected = sorted(set(available) - set(names))
     if missing or unexpected:
         raise InputError(_misfit(checkpoint, missing, unexpected))
-    kept = {name: tied[name] for name in names if name not in available}
+    kept = {name: tied[name] for name in names if name not in available and name not in counts}
     known_ties = {**checkpoint.ties, **(ties or {})}
     kept |= {name: own for name, own in known_ties.items() if name in sources and own in sources}
     wrapping = replace(checkpoint.wrapping, prefix=checkpoint.wrapping.prefix + prefix)
-    return replace(checkpoint, tensors=with_names(checkpoint.tensors, sources), ties=kept, wrapping=wrapping)
+    return replace(checkpoint, tensors=_with_counts(checkpoint.tensors, sources, counts), ties=kept, wrapping=wrapping)
+
+
+def _is_count(name: str, available: Collection[str]) -> bool:
+    """Whether a name is that of a batch norm's count of batches, of whose statistics there are some."""
+    return name.endswith(COUNT) and name.removesuffix(COUNT) + "running_mean" in available
+
+
+def _with_counts(state: State, sources: Mapping[str, str], counts: Collection[str]) -> LazyState:
+    """The tensors of a state under other names, and counts of zero batches beside them."""
+    named = with_names(state, {name: source for name, source in sources.items() if source})
+    if not counts:
+        return named
+    known = {**named.entries, **{name: Entry(name, torch.int64, ()) for name in counts}}
+    return LazyState(
+        [known[name] for name in sources],
+        lambda entry: torch.tensor(0) if entry.name in counts else named[entry.name],
+    )
 
 
 def _prefix_to_remove(known: list[str], names: set[str], tied: Mapping[str, str]) -> str:
@@ -84,7 +118,8 @@ def _prefix_to_remove(known: list[str], names: set[str], tied: Mapping[str, str]
         if not all(name.startswith(prefix) for name in known):
             break
         stripped = {name.removeprefix(prefix) for name in known}
-        if stripped <= names and all(tied.get(name) in stripped for name in names - stripped):
+        absent = {name for name in names - stripped if not _is_count(name, stripped)}
+        if stripped <= names and all(tied.get(name) in stripped for name in absent):
             return prefix
     return ""
 

@@ -6,16 +6,18 @@ Nothing in it depends on the time or the machine's folders, so that the same com
 from __future__ import annotations
 
 import hashlib
+import html
 import json
+import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ..errors import printable
 from ..versions import package_versions
 from .records import Checkpoint, size_told
-
-KEY = "transfuse"
 
 
 @dataclass(frozen=True)
@@ -65,7 +67,10 @@ class Provenance:
 
     def json(self) -> str:
         """The record as JSON, which a checkpoint carries in its metadata."""
-        return json.dumps(asdict(self), sort_keys=True)
+        found = asdict(self)
+        if self.objective is not None and not math.isfinite(self.objective):
+            found["objective"] = str(self.objective)  # JSON has no such numbers
+        return json.dumps(found, sort_keys=True, allow_nan=False)
 
 
 def origins_of(checkpoints: Sequence[Checkpoint], weights: Sequence[float]) -> tuple[Origin, ...]:
@@ -103,10 +108,11 @@ def card(provenance: Provenance, name: str) -> str:
     """A model card in Markdown, with the header that model hubs read."""
     bases = "".join(f"- {json.dumps(source.name)}\n" for source in provenance.sources)
     rows = "\n".join(
-        f"| {source.name} | {source.weight:.4g} | {size_told(source.bytes)} | `{' '.join(source.sha256.values())}` |"
+        f"| {_markdown(source.name)} | {source.weight:.4g} | {size_told(source.bytes)} "
+        f"| `{' '.join(source.sha256.values())}` |"
         for source in provenance.sources
     )
-    options = ", ".join(f"{key} {value}" for key, value in provenance.options.items()) or "defaults"
+    options = _markdown(", ".join(f"{key} {value}" for key, value in provenance.options.items())) or "defaults"
     used = ", ".join(f"{package} {number}" for package, number in provenance.versions.items())
     objective = "" if provenance.objective is None else f", objective {provenance.objective:.6g}"
     done, use = TEXTS[provenance.verb]
@@ -117,7 +123,7 @@ base_model:
 {bases}---
 {marker(name)}
 
-# {name}
+# {_markdown(name)}
 
 {done.format(count=len(provenance.sources), method=provenance.method, citation=provenance.citation)}
 
@@ -126,12 +132,12 @@ base_model:
 {rows}
 
 - Method: `{provenance.method}`, options: {options}, seed {provenance.seed}
-- Ended: {provenance.status}{objective}
+- Ended: {_markdown(provenance.status)}{objective}
 - Made with {used}
 
 ## Do it again
 
-    {provenance.command}
+    {printable(provenance.command)}
 
 ## Use
 
@@ -139,9 +145,19 @@ base_model:
 """
 
 
+def _markdown(text: str) -> str:
+    """A text that Markdown shows as it is: no markup, no tags, no end of the line or of the table's cell."""
+    return re.sub(r"([\\`*\[\]<>|&#!~$])", r"\\\1", printable(text))
+
+
 def marker(name: str) -> str:
     """The line by which a card is known as written for a certain file."""
-    return f"<!-- transfuse: card of {name} -->"
+    return f"<!-- transfuse: card of {html.escape(printable(name), quote=False)} -->"
+
+
+def is_card_of(path: Path, name: str) -> bool:
+    """Whether a file is the card that was written for a result of that name."""
+    return path.is_file() and marker(name) in path.read_text("utf-8", errors="replace")
 
 
 def card_path(out: Path) -> Path:
@@ -149,6 +165,6 @@ def card_path(out: Path) -> Path:
     if out.is_dir():
         return out / "README.md"
     usual = out.parent / "README.md"
-    if not usual.exists() or marker(out.name) in usual.read_text("utf-8", errors="replace"):
+    if not usual.exists() or is_card_of(usual, out.name):
         return usual
     return out.parent / f"{out.name}.README.md"

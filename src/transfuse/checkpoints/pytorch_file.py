@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import json
 import pickle
+import struct
 import warnings
+import zipfile
 from collections import OrderedDict
 from collections.abc import Mapping
 from pathlib import Path
@@ -22,14 +24,20 @@ from ..files import whole_file
 from ..modules import ties_of
 from ..types import State
 from .format import Format, Opener, Output
-from .provenance import KEY
-from .records import Checkpoint, Wrapping, wrapper_prefix
+from .limits import check_stored, check_tensors
+from .records import KEY, Checkpoint, Wrapping, wrapper_prefix
 
 WRAPPERS = (
     "state_dict", "model_state_dict", "model_state", "model", "net", "network", "module", "weights", "params",
     "ema_state_dict", "model_ema", "params_ema", "student", "teacher",
 )  # fmt: skip
+NO_NETWORKS = ("optim", "sched", "scaler", "lr_")  # how keys begin beside a state under which there may be tensors, too
 ENDINGS = (".pt", ".pth", ".ckpt", ".bin")
+# What reading a file raises that is cut, changed or of another kind; deep nesting and absurd sizes are of this sort.
+_DAMAGE = (
+    RuntimeError, EOFError, LookupError, ValueError, TypeError, AttributeError, AssertionError, MemoryError,
+    OverflowError, RecursionError, struct.error, zipfile.BadZipFile,
+)  # fmt: skip
 _PLAIN = (str, int, float, bool, type(None))
 
 
@@ -42,6 +50,7 @@ def read(path: Path) -> tuple[dict[str, Tensor], dict[str, str], Wrapping]:
     content = _loaded(path)
     state, keys = _state_in(content, path)
     tensors = {str(name): value.detach() for name, value in state.items() if isinstance(value, Tensor)}
+    check_tensors(path, tensors)
     rest = {name: value for name, value in state.items() if name not in tensors}
     if keys:
         rest = {name: value for name, value in content.items() if name != keys[0]}
@@ -56,6 +65,8 @@ def _loaded(path: Path) -> Any:
     with path.open("rb") as file:
         mapped = file.read(2) == b"PK"
     try:
+        if mapped:
+            check_stored(path)
         with warnings.catch_warnings(action="ignore"):  # of old protocols; what they cannot hold is an error anyhow
             return torch.load(path, map_location="cpu", weights_only=True, mmap=mapped)
     except pickle.UnpicklingError as error:
@@ -65,7 +76,7 @@ def _loaded(path: Path) -> Any:
             f"{path} holds objects other than tensors and plain values, which only running its code could load; "
             "transfuse never does that. Save the state dict alone (torch.save(model.state_dict(), ...)), or safetensors"
         ) from error
-    except (RuntimeError, EOFError, KeyError, IndexError, ValueError, TypeError, AttributeError) as error:
+    except _DAMAGE as error:
         raise _damaged(path) from error
 
 
@@ -76,12 +87,12 @@ def _damaged(path: Path) -> InputError:
 def _state_in(content: Any, path: Path) -> tuple[Mapping[str, Any], tuple[str, ...]]:
     """The state, and the keys that lead to it."""
     if isinstance(content, Mapping):
+        wrapped = [key for key, value in content.items() if _is_state(value) and not str(key).startswith(NO_NETWORKS)]
+        for key in (*WRAPPERS, *(wrapped if len(wrapped) == 1 else ())):
+            if key in wrapped:
+                return content[key], (key,)
         if any(isinstance(value, Tensor) for value in content.values()):
             return content, ()
-        for key in WRAPPERS:
-            inner = content.get(key)
-            if isinstance(inner, Mapping) and inner and all(isinstance(value, Tensor) for value in inner.values()):
-                return inner, (key,)
     found = ", ".join(map(repr, list(content)[:8])) if isinstance(content, Mapping) else type(content).__name__
     raise InputError(
         f"{path} holds no state dict (found: {found}); expected tensors by name, or these under one of "
@@ -89,11 +100,32 @@ def _state_in(content: Any, path: Path) -> tuple[Mapping[str, Any], tuple[str, .
     )
 
 
+def _is_state(value: Any) -> bool:
+    """Whether a value is tensors by name, and nothing else."""
+    return isinstance(value, Mapping) and bool(value) and all(
+        isinstance(name, str) and isinstance(each, Tensor) for name, each in value.items()
+    )  # fmt: skip
+
+
 def is_plain(value: Any) -> bool:
-    """Whether a value is made of numbers, texts, lists and mappings only."""
-    if isinstance(value, Mapping):
-        return all(isinstance(key, _PLAIN) and is_plain(each) for key, each in value.items())
-    return all(map(is_plain, value)) if isinstance(value, list | tuple) else isinstance(value, _PLAIN)
+    """Whether a value is made of numbers, texts, lists and mappings only.
+
+    Each object is looked at once: a pickle may name one so often that all ways to it could never be gone.
+    """
+    seen, waiting = {id(value)}, [value]
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, Mapping):
+            parts = [*each.keys(), *each.values()]
+        elif isinstance(each, list | tuple):
+            parts = list(each)
+        elif isinstance(each, _PLAIN):
+            continue
+        else:
+            return False
+        waiting += [part for part in parts if id(part) not in seen]
+        seen |= set(map(id, parts))
+    return True
 
 
 def _content(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 from ..lazy import entries_of
 from ..types import State
 
+KEY = "transfuse"  # of the provenance, in metadata and beside a state
 PREFIXES = ("module.", "_orig_mod.")  # what DataParallel and torch.compile put before the name of every tensor
 
 
@@ -86,3 +88,20 @@ class Checkpoint:
         """Size of all tensors in bytes, tied ones counted once."""
         entries = entries_of(self.tensors)
         return sum(entry.bytes for name, entry in entries.items() if name not in self.ties)
+
+    @property
+    def told_wrapping(self) -> str:
+        """Where in its file the state was found, as the end of a sentence; nothing, if it lies there bare."""
+        under = f"under {', '.join(map(repr, self.wrapping.keys))}" if self.wrapping.keys else ""
+        prefix = f"its names without {self.wrapping.prefix!r}" if self.wrapping.prefix else ""
+        return ", ".join(filter(None, [under, prefix]))
+
+    @property
+    def provenance(self) -> Mapping[str, Any] | None:
+        """What the file says of how transfuse made it; nothing, if it does not or says nothing that can be read."""
+        text = self.metadata.get(KEY) or self.metadata.get(f"{KEY}.json")
+        try:
+            found = json.loads(text) if text else self.wrapping.rest.get(KEY) or self.wrapping.versions.get(KEY)
+        except (ValueError, RecursionError):
+            return None
+        return found if isinstance(found, Mapping) else None

@@ -30,8 +30,7 @@ from ..files import whole_file
 from ..lazy import Entry, LazyState, with_names
 from ..types import State
 from .format import Format, Opener, Output
-from .provenance import KEY
-from .records import Checkpoint, Wrapping, wrapper_prefix
+from .records import KEY, Checkpoint, Wrapping, wrapper_prefix
 
 ENDING = ".safetensors"
 DTYPES = {

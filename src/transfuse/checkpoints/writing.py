@@ -10,11 +10,13 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from ..errors import InputError
-from ..files import whole_file, write_whole
+from ..errors import FusionError, InputError
+from ..files import check_regular, whole_file, write_whole
 from .format import Format, Output
+from .hugging_face_folder import check_replaceable
 from .provenance import card, card_path
 from .records import Checkpoint, size_told
+from .sharded_files import INDEX, shards_written_for
 from .table import FORMATS
 
 
@@ -22,13 +24,21 @@ def check_new(path: str | Path, *, force: bool) -> None:
     """Refuse to write over what is there, or into a folder that is not there.
 
     Raises:
-        InputError: the path exists and `force` does not allow to replace it, or its folder does not exist.
+        InputError: the path exists and `force` does not allow to replace it, it is no place for a file, or its folder
+            does not exist.
     """
+    check_regular(path)
     path = Path(path)
     if path.exists() and not force:
         raise InputError(f"{path} exists; pass --force to replace it, or another path")
     if not path.parent.is_dir():
         raise InputError(f"the folder {path.parent} does not exist; create it first (mkdir -p), or write elsewhere")
+
+
+def files_replaced_by(out: Path) -> list[Path]:
+    """What writing to a path would replace or remove: what is there and, for an index, the shards written for it."""
+    index = out.name.endswith(INDEX) and out.parent.is_dir()
+    return [out, *(sorted(shards_written_for(out)) if index else [])]
 
 
 def check_writable(out: Path, like: Checkpoint, needed: int, *, force: bool = False) -> None:
@@ -44,8 +54,10 @@ def check_writable(out: Path, like: Checkpoint, needed: int, *, force: bool = Fa
         InputError: the result exists, its folder does not or is not writable, the disk is full, or the ending is
             unknown or does not suit the first input.
     """
-    _format_of(out, like, FORMATS)
+    row = _format_of(out, like, FORMATS)
     check_new(out, force=force)
+    if not row.endings:
+        check_replaceable(out)
     folder = out.parent
     try:
         with whole_file(folder / f".{out.name}.probe") as temporary:
@@ -62,7 +74,7 @@ def check_writable(out: Path, like: Checkpoint, needed: int, *, force: bool = Fa
 
 
 def write_checkpoint(out: Path, output: Output, *, formats: Sequence[Format] = FORMATS) -> list[Path]:
-    """Write a state and its model card; gives the files written.
+    """Write a state, then its model card; gives the files written.
 
     Args:
         out: Where to; the ending says the format.
@@ -71,10 +83,18 @@ def write_checkpoint(out: Path, output: Output, *, formats: Sequence[Format] = F
 
     Raises:
         InputError: the ending is unknown or does not suit the first input.
+        FusionError: the state is written, but its card could not be.
     """
     written = _format_of(out, output.like, formats).write(out, output)
     path = card_path(out)
-    return written if path in written else [*written, write_whole(path, card(output.provenance, out.name).encode())]
+    if path in written:
+        return written
+    try:
+        return [*written, write_whole(path, card(output.provenance, out.name).encode())]
+    except OSError as error:
+        raise FusionError(
+            f"the checkpoint {out} is written and whole; its model card is not: {path}: {error.strerror or error}"
+        ) from error
 
 
 def _format_of(out: Path, like: Checkpoint, formats: Sequence[Format]) -> Format:

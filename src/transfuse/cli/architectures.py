@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from ..errors import InputError
+from ..files import check_regular
 from ..networks import NETWORKS
 from .data import inputs_and_labels, tensors_in_file
 from .user_code import blaming, imported
@@ -75,6 +76,7 @@ def _hugging_face(path: Path, flag: str) -> Blueprint:
     """The architecture that a folder's configuration names, and a few tokens or pixels for it."""
     if not (path / "config.json").exists():
         raise InputError(f"{flag} {path}: the folder has no config.json; expected one that `transformers` wrote")
+    check_regular(path / "config.json")
     import transformers
 
     with blaming(f"{flag} {path}: transformers cannot use its config.json", "check it, or the version of transformers"):

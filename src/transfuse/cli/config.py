@@ -18,12 +18,13 @@ from __future__ import annotations
 
 from argparse import Namespace
 from difflib import get_close_matches
-from pathlib import Path
 from typing import Any
 
 import yaml
 
 from ..errors import InputError, listing
+from ..files import read_text
+from ..layout import PlainLoader
 from ..renamed import told_renamed
 from .parser import parse, typed
 from .verbs import VERBS
@@ -39,10 +40,8 @@ def read_config(path: str) -> Namespace:
         InputError: it cannot be read, or keys are unknown or missing, all at once.
     """
     try:
-        content = yaml.safe_load(Path(path).read_text("utf-8"))
-    except OSError as error:
-        raise InputError(f"{path} cannot be read ({error.strerror}); check the file and its rights") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        content = yaml.load(read_text(path), PlainLoader)
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise InputError(f"{path} is no YAML ({' '.join(str(error).split())}); mend it there") from error
     if not isinstance(content, dict):
         raise InputError(f"{path} holds {type(content).__name__}; expected keys such as merge_method, models, out_path")

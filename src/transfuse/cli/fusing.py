@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from ..checkpoints import (
     SHARD,
@@ -20,8 +21,8 @@ from ..checkpoints import (
     size_told,
     write_checkpoint,
 )
-from ..errors import InputError
-from ..fusing import FusedStates, fuse_states, target_widths
+from ..errors import FusionError, InputError, printable
+from ..fusing import FusedStates, Fusion, fuse_states, target_widths
 from ..fusing import fuse as fuse_modules
 from ..layout import in_scale_of
 from ..lazy import Entry, LazyState, as_lazy, entries_of
@@ -33,11 +34,14 @@ from .config import read_config
 from .data import inputs_and_labels
 from .evaluating import labeled_evaluation
 from .jobs import Job, method_options, prepared
+from .places import check_places
 from .planning import estimate, told_plan
 from .records import Outcome
 from .retelling import command, told_options
 from .values import pairs, widths_in
 from .verbs import VERBS
+
+Labeled = tuple[Tensor | None, Tensor | None]  # inputs and labels
 
 
 def fuse_as_file_says(options: Namespace) -> Outcome:
@@ -45,6 +49,7 @@ def fuse_as_file_says(options: Namespace) -> Outcome:
     merged = read_config(options.config)
     for switch in (option.name for option in VERBS["run"].options if option.switch):
         setattr(merged, switch, getattr(options, switch) or getattr(merged, switch))
+    check_places(merged, options.config)
     return fuse(merged)
 
 
@@ -59,9 +64,11 @@ def fuse(options: Namespace) -> Outcome:
     with_modules = _needs_modules(options, job)
     if options.dry_run:
         return _plan(options, job, correct=with_modules)
-    if with_modules:
-        return _written(options, job, _fused_as_modules(options, job, target or widths, chosen))
-    return _written(options, job, _fused_states(options, job, chosen, weights=shares, widths=widths))
+    if not with_modules:
+        return _written(options, job, _fused_states(options, job, chosen, weights=shares, widths=widths))
+    fusion, labeled = _fused_as_modules(options, job, target or widths, chosen)
+    outcome = _written(options, job, _corrected_states(fusion))
+    return _with_report(options, fusion, labeled, outcome) if options.report else outcome
 
 
 def align(options: Namespace) -> Outcome:
@@ -92,19 +99,33 @@ def _fused_states(options: Namespace, job: Job, chosen: Mapping[str, Any], **how
     )  # fmt: skip
 
 
-def _fused_as_modules(options: Namespace, job: Job, target: Any, chosen: Mapping[str, Any]) -> FusedStates:
-    """Fuse modules, which activations, corrections and reports need; gives the state of the corrected network."""
+def _fused_as_modules(options: Namespace, job: Job, target: Any, chosen: Mapping[str, Any]) -> tuple[Fusion, Labeled]:
+    """Fuse modules, which activations, corrections and reports need; gives the data that it read, too."""
     data, labels = inputs_and_labels(options) if options.data else (None, None)
     fusion = fuse_modules(
         job.modules(), job.inputs, layout=job.layout, method=options.method, weights=options.weights,
         target=target or None, data=data, terms=options.terms, correct=options.correct,
         synthetic=not options.no_synthetic, seed=options.seed, progress=not options.quiet, **chosen,
     )  # fmt: skip
-    if options.report:
+    return fusion, (data, labels)
+
+
+def _with_report(options: Namespace, fusion: Fusion, labeled: Labeled, outcome: Outcome) -> Outcome:
+    """The outcome of a fusion with a page about it, which is written when the checkpoint is: it may take long."""
+    data, labels = labeled
+    try:
         evaluate = None
         if data is not None and labels is not None:
             evaluate = labeled_evaluation(options, fusion.parents[0], data, labels)
         fusion.report(options.report, evaluate=evaluate)
+    except (FusionError, OSError) as error:
+        raise FusionError(f"the checkpoint {options.out} is written and whole; the report is not: {error}") from error
+    files = [*outcome.data["files"], options.report]
+    return replace(outcome, data={**outcome.data, "files": files}, text=f"{outcome.text}, {options.report}")
+
+
+def _corrected_states(fusion: Fusion) -> FusedStates:
+    """What was fused, with the state of the corrected network."""
     done = fusion.correction.method
     status = fusion.states.status if done == "none" else f"{fusion.states.status}; corrected by {done}"
     return replace(fusion.states, state=fusion.model.state_dict(), status=status)
@@ -113,8 +134,6 @@ def _fused_as_modules(options: Namespace, job: Job, target: Any, chosen: Mapping
 def _checked_job(options: Namespace, paths: list[str]) -> Job:
     """Checkpoints and their layout; where the result goes is looked at first, for it costs nothing."""
     out = Path(options.out)
-    if any(out.exists() and Path(path).exists() and out.samefile(path) for path in paths):
-        raise InputError(f"{out} is one of the inputs, which are never written over; write elsewhere")
     check_new(out, force=options.force or options.dry_run)
     if getattr(options, "report", None):
         check_new(options.report, force=options.force)
@@ -182,17 +201,19 @@ def _written(options: Namespace, job: Job, fused: FusedStates) -> Outcome:
     )  # fmt: skip
     tensors = _in_types(fused.state, entries_of(first.tensors), getattr(torch, options.dtype or "", None))
     written = write_checkpoint(Path(options.out), Output(tensors, first, provenance, options.shard_size or SHARD))
-    files = [*map(str, written), *filter(None, [getattr(options, "report", None)])]
+    files = list(map(str, written))
     data = {
         "out": options.out, "files": files, "method": options.method,
         "weights": list(fused.weights), "status": fused.status, "objective": objective,
         "seconds": round(fused.seconds, 3), "seed": options.seed, "widths": job.layout.widths(job.states[0]),
     }  # fmt: skip
     done = f"fused {len(job.checkpoints)} checkpoints" if options.verb == "fuse" else "aligned"
-    text = f"{done} by {options.method} in {fused.seconds:.1f} s ({fused.status})\nwrote {', '.join(files)}"
+    wrapped = [f"{each.path}: the state was found {found}\n" for each in job.checkpoints
+               if (found := each.told_wrapping)]  # fmt: skip
+    text = f"{''.join(wrapped)}{done} by {options.method} in {fused.seconds:.1f} s ({fused.status})"
     if options.verbose:
         text += f"\nobjective {objective}\n{job.layout}"
-    return Outcome(data, text)
+    return Outcome(data, f"{text}\nwrote {', '.join(map(printable, files))}")
 
 
 def _in_types(tensors: State, like: Mapping[str, Entry], dtype: torch.dtype | None) -> LazyState:
@@ -201,4 +222,17 @@ def _in_types(tensors: State, like: Mapping[str, Entry], dtype: torch.dtype | No
     for name, entry in entries_of(tensors).items():
         own = like[name].dtype
         entries.append(Entry(name, dtype if dtype is not None and own.is_floating_point else own, entry.shape))
-    return LazyState(entries, lambda entry: tensors[entry.name].to(entry.dtype))
+    return LazyState(entries, lambda entry: _converted(tensors[entry.name], entry))
+
+
+def _converted(tensor: Tensor, entry: Entry) -> Tensor:
+    """A tensor in the type of its entry; one whose numbers that type cannot hold is refused, and nothing is written."""
+    made = tensor.to(entry.dtype)
+    if made.is_floating_point() and not torch.equal(made.isfinite(), tensor.isfinite()):
+        largest, most = float(tensor.nan_to_num(0.0, 0.0, 0.0).abs().max()), torch.finfo(made.dtype).max
+        kind = str(made.dtype).removeprefix("torch.")
+        raise InputError(
+            f"{entry.name} has numbers up to {largest:.4g}, but {kind} ends at {most:.4g}; pass --dtype bfloat16 or "
+            "float32. No checkpoint was written"
+        )
+    return made

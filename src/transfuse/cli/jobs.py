@@ -20,6 +20,7 @@ from torch import nn
 
 from ..checkpoints import Checkpoint, fitted, open_checkpoint
 from ..errors import InputError, LayoutError, listing
+from ..files import read_text
 from ..layout import Layout, parse
 from ..lazy import entries_of
 from ..methods import METHODS
@@ -169,12 +170,7 @@ def loaded(model: nn.Module, checkpoint: Checkpoint) -> nn.Module:
 
 def read_layout(path: str) -> Layout:
     """The layout in a file, in the notation that `transfuse trace` prints."""
-    try:
-        return parse(Path(path).read_text("utf-8"))
-    except OSError as error:
-        raise InputError(f"--layout {path} cannot be read ({error.strerror}); check the file and its rights") from error
-    except UnicodeDecodeError as error:
-        raise InputError(f"--layout {path} is no text; expected what `transfuse trace` prints") from error
+    return parse(read_text(path))
 
 
 def _check_different(paths: Sequence[str]) -> None:

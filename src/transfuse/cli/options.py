@@ -20,7 +20,7 @@ DRY_RUN = Option(
 RESULT = (
     Option(
         ("-o", "--out"), "where to write the result; the ending says the format", "result", "PATH",
-        required=True, is_path=True, again=True,
+        required=True, is_path=True, writes=True, again=True,
     ),
     Option(
         ("--dtype",), "type of the numbers (default: that of the first input)", "result",
@@ -68,8 +68,8 @@ WEIGHTS = Option(
 TARGET = (
     WEIGHTS,
     Option(
-        ("--target",), "a model of other widths, or SPACE=WIDTH ...", "target", "SPEC", number="+", told=True,
-        again=True,
+        ("--target",), "a model of other widths, or SPACE=WIDTH ...", "target", "SPEC", number="+", is_path=True,
+        told=True, again=True,
     ),
     Option(("--target-args",), "arguments of the target's factory", "target", pairs=True, again=True),
 )  # fmt: skip
@@ -85,7 +85,7 @@ LABELED = (
     BATCH_SIZE,
     Option(
         ("--evaluate",), "instead of --data: module:function or file.py:function, from a model to a number or a dict",
-        "data", "SPEC",
+        "data", "SPEC", is_path=True,
     ),
     Option(
         ("--reset-batchnorm",),
@@ -111,7 +111,7 @@ CORRECTIONS = (
     ),
     Option(
         ("--report",), "also write a page about the fusion (labels in --data are used)", "corrections", "FILE",
-        is_path=True,
+        is_path=True, writes=True,
     ),
 )  # fmt: skip
 
@@ -124,16 +124,23 @@ TRACE = (
         ("--unknown",), "operations without a rule: fix the axes they touch, or stop (default: fix)", "trace",
         choices=("fix", "raise"), default="fix",
     ),
-    Option(("-o", "--out"), "write the layout there instead of printing it", "trace", "FILE", is_path=True),
+    Option(
+        ("-o", "--out"), "write the layout there instead of printing it", "trace", "FILE", is_path=True, writes=True
+    ),
     FORCE,
 )  # fmt: skip
 
 FIGURES = (
-    Option(("-o", "--out"), "write the numbers there (.json or .npz)", "result", "FILE", is_path=True),
-    Option(("--plot",), "draw them (.svg, .pdf or .png; needs matplotlib)", "result", "FILE", is_path=True),
+    Option(
+        ("-o", "--out"), "write the numbers there (.json or .npz)", "result", "FILE", is_path=True, writes=True
+    ),
+    Option(
+        ("--plot",), "draw them (.svg, .pdf or .png; needs matplotlib)", "result", "FILE", is_path=True, writes=True
+    ),
     FORCE,
     Option(
-        ("--cache",), "remember evaluations there, so that a stopped run goes on", "result", "FILE", is_path=True
+        ("--cache",), "remember evaluations there, so that a stopped run goes on", "result", "FILE", is_path=True,
+        writes=True,
     ),
 )  # fmt: skip
 

@@ -24,6 +24,7 @@ class Option:
         pairs: It takes texts KEY=VALUE, and may be given more than once.
         required: It must be given.
         is_path: Its value may be a path: a shell completes it, and the command in the provenance has its last part.
+        writes: Its value is a path that is written to, never read as an input.
         told: The provenance names it among the options.
         again: The command in the provenance repeats it.
     """
@@ -40,6 +41,7 @@ class Option:
     pairs: bool = False
     required: bool = False
     is_path: bool = False
+    writes: bool = False
     told: bool = False
     again: bool = False
 

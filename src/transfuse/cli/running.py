@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import signal
 import sys
 import traceback
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import redirect_stdout
 from importlib import import_module
 from types import FrameType
 from typing import Any
 
-from ..errors import FusionError, InputError, LayoutError
+from ..errors import FusionError, InputError, LayoutError, printable
 from .handlers import handler_of
 from .parser import parse
+from .places import check_places
 from .records import Outcome
 
 # The extra of this package that brings a package which is not installed.
@@ -25,40 +28,71 @@ EXTRAS = {"transformers": "transformers", "matplotlib": "plots", "shtab": "compl
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; gives its exit code."""
     given = list(sys.argv[1:] if arguments is None else arguments)
-    debug = "--debug" in given
     previous = _stop_politely()
     try:
-        options = parse(given)
-        outcome = Outcome(text=_version()) if options.version else handler_of(options.verb)(options)
-        _print(outcome, options)
-        return int(outcome.failed)
-    except SystemExit as stop:  # --help
-        return int(stop.code or 0)
+        return _done(given)
     except BaseException as error:  # the outermost place: whatever was raised is told, and --debug shows all of it
-        if debug:
+        if "--debug" in given:
             traceback.print_exc()
         message, code = _told(error)
-        print(message, file=sys.stderr)
+        if sys.stderr is not None:  # it is not where it was closed before the start
+            print(printable(message, keep="\n\t"), file=sys.stderr)
         return code
     finally:
         if previous is not None:
             signal.signal(signal.SIGTERM, previous)
 
 
-def _version() -> str:
-    return f"transfuse {import_module('transfuse').__version__}"
+def _done(given: Sequence[str]) -> int:
+    """Do what the arguments ask for, print what there is to say; gives the exit code."""
+    try:
+        options = parse(given)
+    except SystemExit as stop:  # --help, which is printed by now
+        _write("")
+        return int(stop.code or 0)
+    if options.version:
+        _write(f"transfuse {import_module('transfuse').__version__}\n")
+        return 0
+    with redirect_stdout(sys.stderr):  # what code of the user's prints: standard output has the result and nothing else
+        check_places(options)
+        outcome = handler_of(options.verb)(options)
+    _print(outcome, options)
+    return int(outcome.failed)
 
 
 def _print(outcome: Outcome, options: Namespace) -> None:
     """Print what a verb has to say, in the form that was asked for."""
-    if getattr(options, "json", False):
-        print(json.dumps(outcome.data, indent=2, default=str))
-    elif outcome.text and (outcome.asked or not getattr(options, "quiet", False)):
-        print(outcome.text)
+    if options.json:
+        _write(json.dumps(_valid(outcome.data), indent=2, default=str, allow_nan=False) + "\n")
+    elif outcome.text and (outcome.asked or (not options.quiet and sys.stdout is not None)):
+        _write(printable(outcome.text, keep="\n\t") + "\n")
+
+
+def _valid(value: Any) -> Any:
+    """A value as JSON can hold it, which knows neither NaN nor infinity: null stands for these."""
+    if isinstance(value, Mapping):
+        return {key: _valid(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_valid(each) for each in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _write(text: str) -> None:
+    """Write to standard output, all of it at once; that a reader such as `head` has gone is no error.
+
+    Raises:
+        InputError: nothing can be written there.
+    """
+    if sys.stdout is None:
+        raise InputError("standard output is closed, and the result goes there; open it, or send it to a file (>)")
+    encoding = sys.stdout.encoding or "utf-8"
     try:
+        sys.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding))
         sys.stdout.flush()
-    except BrokenPipeError:  # `transfuse inspect ... | head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what Python still flushes at its end
+        if not isinstance(error, BrokenPipeError):
+            raise InputError(f"standard output cannot be written to ({error.strerror}); send it elsewhere") from error
 
 
 def _told(error: BaseException) -> tuple[str, int]:
@@ -69,6 +103,9 @@ def _told(error: BaseException) -> tuple[str, int]:
             message, code = "stopped; nothing was left half-written", 130
         case _Terminated():
             message, code = "terminated; nothing was left half-written", 143
+        case SystemExit():
+            ended = f"sys.exit({error.code!r})"
+            message, code = f"code that was run ended the program by {ended}, before the work was done{hint}", 1
         case InputError() | LayoutError():
             message, code = str(error), 2
         case FusionError():

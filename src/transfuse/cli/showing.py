@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from argparse import Namespace
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ..errors import InputError
+from ..errors import InputError, printable
 from .records import Outcome
 
 
@@ -36,33 +36,39 @@ def inspect(options: Namespace) -> Outcome:
 
     checkpoint = open_checkpoint(options.path)
     entries = entries_of(checkpoint.tensors)
-    made = checkpoint.metadata.get(KEY) or checkpoint.metadata.get(f"{KEY}.json")
-    provenance = (
-        json.loads(made) if made else checkpoint.wrapping.rest.get(KEY) or checkpoint.wrapping.versions.get(KEY)
-    )
+    provenance = checkpoint.provenance
     kinds = sorted({str(entry.dtype).removeprefix("torch.") for entry in entries.values()})
     data: dict[str, Any] = {
         "path": str(checkpoint.path), "format": checkpoint.kind, "files": [str(file) for file in checkpoint.files],
         "bytes": checkpoint.bytes, "dtypes": kinds, "ties": dict(checkpoint.ties),
         "metadata": {key: text for key, text in checkpoint.metadata.items() if not key.startswith(KEY)},
-        "provenance": provenance,
+        "provenance": provenance, "wrapping": {"keys": checkpoint.wrapping.keys, "prefix": checkpoint.wrapping.prefix},
         "tensors": {name: {"dtype": str(entry.dtype).removeprefix("torch."), "shape": list(entry.shape)}
                     for name, entry in entries.items()},
     }  # fmt: skip
     if options.hash:
         data["sha256"] = {file.name: sha256(file) for file in checkpoint.files}
-    wide = max(map(len, entries), default=0)
+    shown = {name: printable(name) for name in entries}
+    ties = {name: f" = {printable(first)}" for name, first in checkpoint.ties.items()}
+    wide = max(map(len, shown.values()), default=0)
     lines = [
         f"{checkpoint.path}: {checkpoint.kind}, {len(entries)} tensors of {', '.join(kinds)}, "
-        f"{size_told(checkpoint.bytes)}",
-        *(f"  {name:<{wide}}  {list(entry.shape)}" + (f" = {checkpoint.ties[name]}" if name in checkpoint.ties else "")
-          for name, entry in entries.items()),
+        f"{size_told(checkpoint.bytes)}" + (f" (found {found})" if (found := checkpoint.told_wrapping) else ""),
+        *(f"  {shown[name]:<{wide}}  {list(entry.shape)}{ties.get(name, '')}" for name, entry in entries.items()),
         *(f"sha256 {name}: {digest}" for name, digest in data.get("sha256", {}).items()),
     ]  # fmt: skip
     if provenance:
-        names = ", ".join(f"{each['name']} ({each['weight']:.3g})" for each in provenance["sources"])
-        lines.append(f"made by transfuse: {provenance['method']} of {names}; {provenance['command']}")
+        lines.append(f"made by transfuse: {printable(_told_origin(provenance))}")
     return Outcome(data, "\n".join(lines), asked=True)
+
+
+def _told_origin(provenance: Mapping[str, Any]) -> str:
+    """What a result was made of, and by which command; what a file says of itself need not be as it should."""
+    try:
+        names = ", ".join(f"{each['name']} ({each['weight']:.3g})" for each in provenance["sources"])
+        return f"{provenance['method']} of {names}; {provenance['command']}"
+    except (KeyError, TypeError, ValueError) as error:
+        return f"so it says, but its provenance cannot be read ({type(error).__name__}: {error})"
 
 
 def demo(options: Namespace) -> Outcome:

@@ -36,11 +36,11 @@ def blaming(what: str, remedy: str) -> Iterator[None]:
         yield
     except FusionError:
         raise
-    except Exception as error:  # code of the user's may raise anything; the cause is told and kept
+    except (Exception, SystemExit) as error:  # code of the user's may raise anything; the cause is told and kept
         raise InputError(f"{what} ({_cause(error)}); {remedy}") from error
 
 
-def _cause(error: Exception) -> str:
+def _cause(error: BaseException) -> str:
     """What was raised, and in which line of the user's."""
     lines = [
         f", in {Path(frame.filename).name}, line {frame.lineno}"

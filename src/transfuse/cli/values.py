@@ -51,7 +51,7 @@ def pairs(texts: Sequence[str], flag: str) -> dict[str, Any]:
             raise InputError(f"{flag} {text!r}: expected KEY=VALUE")
         try:
             found[key.replace("-", "_")] = yaml.safe_load(value)
-        except yaml.YAMLError as error:
+        except (yaml.YAMLError, ValueError, RecursionError) as error:
             raise InputError(
                 f"{flag} {text!r}: {value!r} is no YAML; expected a value such as 3, true, relu or [1, 2]"
             ) from error

@@ -73,7 +73,8 @@ VERBS: dict[str, Verb] = {
     "report": Verb(
         "fuse, measure, and write one page about it",
         (checkpoints(None, "two or more"),
-         Option(("-o", "--out"), "the page (.html)", "result", "FILE", required=True, is_path=True), FORCE,
+         Option(("-o", "--out"), "the page (.html)", "result", "FILE", required=True, is_path=True, writes=True),
+         FORCE,
          *ARCHITECTURE, *METHOD, WEIGHTS, *LABELED, *MESSAGES),
         """
   transfuse report a.pt b.pt -o report.html --model mlpnet --data test.safetensors

@@ -2,6 +2,7 @@
 
 from .balance import balanced, in_scale_of
 from .moving import permute, random_actions
+from .notation import PlainLoader
 from .recipe import Layout, parse
 from .records import Axis, Block, Fixed, Run, Side, Slot, Space
 from .symmetry import PERMUTATIONS, Permutation, Symmetry, pair_scores
@@ -13,6 +14,7 @@ __all__ = [
     "Fixed",
     "Layout",
     "Permutation",
+    "PlainLoader",
     "Run",
     "Side",
     "Slot",

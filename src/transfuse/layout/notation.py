@@ -32,6 +32,11 @@ from .symmetry import Symmetry
 Reasons = Mapping[str, Mapping[int, str]]
 T = TypeVar("T")
 
+# Slots of one unit on one axis, and units or positions of an axis: more than any network has, and little enough that a
+# typing error, or a layout from a stranger, cannot take all the memory.
+MOST_SLOTS = 10**6
+MOST_UNITS = 10**9
+
 _NAME = r"[^\s\[\]()|*+<>,'\"{}&!%@`#]+"
 _NUMBER = re.compile(r"[0-9]+")
 _SLOT = re.compile(rf"(?P<even>\|)?(?P<name>{_NAME})(?(even)\|)(\*(?P<times>[0-9]+))?")
@@ -43,10 +48,20 @@ def writable(name: str) -> bool:
     return re.fullmatch(_NAME, name) is not None and not _NUMBER.fullmatch(name)
 
 
-class _Loader(yaml.SafeLoader):
-    """Safe YAML that refuses a key given twice."""
+class PlainLoader(yaml.SafeLoader):
+    """Safe YAML that refuses a key given twice, and aliases, by which a few lines could stand for endless ones."""
+
+    def compose_node(self, parent: Any, index: Any) -> yaml.Node | None:
+        """The next node of a document; an alias is none."""
+        if self.check_event(yaml.events.AliasEvent):
+            event = self.peek_event()
+            raise yaml.composer.ComposerError(
+                None, None, f"*{event.anchor} is an alias; write it out", event.start_mark
+            )
+        return super().compose_node(parent, index)
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        """A mapping whose keys are different."""
         keys = [self.construct_object(key, deep=True) for key, _ in node.value]
         for key in keys:
             if keys.count(key) > 1:
@@ -76,8 +91,8 @@ def read(text: str) -> tuple[tuple[Space, ...], Tensors, Reasons]:
         LayoutError: with what cannot be read, where it stands, and what was expected there.
     """
     try:
-        document = yaml.load(text, _Loader)
-    except yaml.YAMLError as error:
+        document = yaml.load(text, PlainLoader)
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise LayoutError(f"the layout is not valid YAML: {error}") from error
     if not isinstance(document, Mapping):
         raise LayoutError("the layout is not a mapping: expected the keys spaces, tensors and, if any, fixed")
@@ -165,7 +180,7 @@ def _parse_space(name: str, value: Any) -> Space:
         raise LayoutError(
             f"space {name}: cannot read {value!r}; expected its width and, if any, {' and '.join(known)} ('8 signs')"
         )
-    return Space(name, int(words[0]), Symmetry(**dict.fromkeys(words[1:], True)))
+    return Space(name, _number(words[0], MOST_UNITS, f"space {name}"), Symmetry(**dict.fromkeys(words[1:], True)))
 
 
 def _parse_axes(tensor: str, axes: Any) -> tuple[Axis, ...]:
@@ -184,7 +199,7 @@ def _parse_axis(text: str, where: str) -> Axis:
 
 def _parse_segment(text: str, where: str) -> Run | Fixed:
     if _NUMBER.fullmatch(text):
-        return Fixed(int(text))
+        return Fixed(_number(text, MOST_UNITS, where))
     match = _RUN.fullmatch(text)
     parts = match["body"].strip("()").split() if match else []
     slots = [_SLOT.fullmatch(part) for part in parts]
@@ -192,8 +207,19 @@ def _parse_segment(text: str, where: str) -> Run | Fixed:
         raise LayoutError(
             f"{where}: cannot read {text!r}; expected a number, a space, 'space*4', '|space|', '(a b)' or 'a[1 0]'"
         )
+    times = [_number(slot["times"] or "1", MOST_SLOTS, where) for slot in slots if slot]
+    if sum(times) > MOST_SLOTS:
+        raise LayoutError(f"{where}: {text!r} gives a unit {sum(times)} slots; expected at most {MOST_SLOTS}")
     cell = tuple(
-        Slot(slot["name"], bool(slot["even"])) for slot in slots if slot for _ in range(int(slot["times"] or 1))
-    )
-    units = None if match["units"] is None else tuple(int(unit) for unit in match["units"].split())
-    return Run(cell, units)
+        each for slot, count in zip(slots, times, strict=True) if slot
+        for each in [Slot(slot["name"], bool(slot["even"]))] * count
+    )  # fmt: skip
+    units = match["units"] and tuple(_number(unit, MOST_UNITS, where) for unit in match["units"].split())
+    return Run(cell, None if match["units"] is None else units or ())
+
+
+def _number(text: str, most: int, where: str) -> int:
+    """A whole number that is not absurdly large."""
+    if len(text) > len(str(most)) or int(text) > most:
+        raise LayoutError(f"{where}: {text[:40]} is larger than any network needs; expected at most {most}")
+    return int(text)

@@ -139,15 +139,39 @@ def _is_doubled(single: Tensor, double: Tensor) -> bool:
 def _drawing(models: Sequence[nn.Module], example: Arguments, leaf: Tensor) -> Drawing:
     """How a tensor is drawn, from the first site that reads it."""
     if not leaf.is_floating_point():
-        sizes = {each.num_embeddings for each in models[0].modules() if isinstance(each, nn.Embedding)}
-        fitting = sorted(size for size in sizes if size > int(leaf.max()))
-        return Drawing(leaf, vocabulary=fitting[0] if fitting and int(leaf.min()) >= 0 else 0)
+        return Drawing(leaf, vocabulary=_vocabulary(models[0], example, leaf))
     for seen in observe(models[0], lambda model: model(*example.args, **example.kwargs)):
         if seen.inputs.numel() == leaf.numel():
             found = _reading(seen, leaf, models)
             if found is not None:
                 return found
     return Drawing(leaf)
+
+
+def _vocabulary(model: nn.Module, example: Arguments, leaf: Tensor) -> int:
+    """How many tokens there are, if whole numbers are tokens: an embedding reads all of them, in any order and calls.
+
+    Nothing for lengths, masks and the like, which a network takes only as they are in the example.
+    """
+    read: dict[nn.Embedding, list[Tensor]] = {
+        each: [] for each in model.modules() if isinstance(each, nn.Embedding) and each.num_embeddings > int(leaf.max())
+    }
+    hooks = [each.register_forward_pre_hook(lambda layer, args: read[layer].extend(args[:1])) for each in read]
+    try:
+        with torch.no_grad():
+            model(*example.args, **example.kwargs)
+    finally:
+        for hook in hooks:
+            hook.remove()
+    tokens = leaf.flatten().sort().values
+    return min((layer.num_embeddings for layer, calls in read.items() if any(
+        torch.equal(_values(parts), tokens) for parts in (calls, *([each] for each in calls))
+    )), default=0)  # fmt: skip
+
+
+def _values(tokens: Sequence[Tensor]) -> Tensor:
+    """All tokens in order."""
+    return torch.cat([each.flatten() for each in tokens]).sort().values if tokens else torch.zeros(0)
 
 
 def _reading(seen: Seen, leaf: Tensor, models: Sequence[nn.Module]) -> Drawing | None:

@@ -1,0 +1,649 @@
+"""Networks as strangers write them: the most common ways of writing a forward pass, one small network for each.
+
+The zoo (`zoo.py`) has one row for each operation, written as its rule would have it. Here, what matters is the style:
+shapes taken from the input, states made on the way, functions with one's own parameters, outputs in all kinds of
+containers. Nobody is to change a network for transfuse, so none of these avoids anything. Deliberately not here: what
+the widths of spaces should be; the laws in `test_strangers.py` hold whatever they are.
+"""
+
+import math
+import re
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+
+from zoo import call, floats, keywords, livened, positional, tokens
+
+
+@dataclass(frozen=True)
+class Stranger:
+    """One row.
+
+    Args:
+        name: How it is called in tests.
+        build: Makes the network, in evaluation mode; deterministic under torch.manual_seed.
+        inputs: Makes a tensor, a tuple of positional or a dict of keyword arguments.
+        read: The tensors in what the network returns.
+    """
+
+    name: str
+    build: Callable[[], nn.Module]
+    inputs: Callable[[], object]
+    read: Callable[[object], list[Tensor]]
+
+
+def tensors_of(result: object) -> list[Tensor]:
+    """The tensors in tensors, sequences, mappings and dataclasses."""
+    if isinstance(result, Tensor):
+        return [result]
+    if isinstance(result, dict):
+        return [tensor for part in result.values() for tensor in tensors_of(part)]
+    if isinstance(result, tuple | list):
+        return [tensor for part in result for tensor in tensors_of(part)]
+    return [tensor for each in fields(result) for tensor in tensors_of(getattr(result, each.name))]
+
+
+_rows: list[Stranger] = []
+
+
+def stranger(inputs: Callable[[], object], *, read: Callable[[object], list[Tensor]] = tensors_of):
+    """Enter a class whose networks take no arguments; its name in lower case is the row's."""
+
+    def enter(make: Callable[[], nn.Module]):
+        name = re.sub(r"(?<!^)(?=[A-Z])", "_", make.__name__).lower()
+        _rows.append(Stranger(name, lambda: livened(make()).eval(), inputs, read))
+        return make
+
+    return enter
+
+
+def outputs(row: Stranger, model: nn.Module, inputs: object) -> list[Tensor]:
+    """All numbers that a network of a row gives."""
+    with torch.no_grad():
+        return [tensor for tensor in row.read(call(model, inputs)) if tensor.is_floating_point()]
+
+
+IMAGES = floats(3, 1, 8, 8)
+VECTORS = floats(4, 6)
+WORDS = tokens(11, 3, 5)
+STEPS = floats(3, 5, 6)
+
+
+# ------------------------------------------------------------------------------------ from images to classes
+
+
+class Tutorial(nn.Module):
+    """Two convolutions and two linear layers, as nearly every tutorial has them."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv1, self.conv2 = nn.Conv2d(1, 5, 3), nn.Conv2d(5, 6, 3)
+        self.fc1, self.fc2 = nn.Linear(24, 7), nn.Linear(7, 4)
+
+    def features(self, x):
+        return F.max_pool2d(F.relu(self.conv2(F.relu(self.conv1(x)))), 2)
+
+
+@stranger(IMAGES)
+class ViewOfMinusOne(Tutorial):
+    def forward(self, x):
+        x = self.features(x).view(-1, 24)
+        return self.fc2(F.relu(self.fc1(x)))
+
+
+@stranger(IMAGES)
+class ViewByBatchSize(Tutorial):
+    def forward(self, x):
+        x = self.features(x).view(x.size(0), -1)
+        return self.fc2(F.relu(self.fc1(x)))
+
+
+@stranger(IMAGES)
+class ReshapeByShape(Tutorial):
+    def forward(self, x):
+        x = self.features(x)
+        return self.fc2(F.relu(self.fc1(x.reshape(x.shape[0], x.shape[1] * x.shape[2] * x.shape[3]))))
+
+
+@stranger(IMAGES)
+class FlattenAndLogSoftmax(Tutorial):
+    def forward(self, x):
+        x = F.relu(self.fc1(torch.flatten(self.features(x), 1)))
+        return F.log_softmax(self.fc2(x), dim=1)
+
+
+@stranger(IMAGES)
+class FlatFeatures(Tutorial):
+    def forward(self, x):
+        x = self.features(x)
+        x = x.view(-1, self.num_flat_features(x))
+        return self.fc2(F.relu(self.fc1(x)))
+
+    def num_flat_features(self, x):
+        number = 1
+        for size in x.size()[1:]:
+            number *= size
+        return number
+
+
+@stranger(IMAGES)
+class SqueezeAfterPooling(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv, self.norm = nn.Conv2d(1, 6, 3, padding=1, bias=False), nn.BatchNorm2d(6)
+        self.pool, self.fc = nn.AdaptiveAvgPool2d(1), nn.Linear(6, 4)
+
+    def forward(self, x):
+        x = self.pool(F.relu(self.norm(self.conv(x)), inplace=True))
+        return self.fc(x.squeeze(-1).squeeze(-1))
+
+
+@stranger(IMAGES)
+class ResidualInPlace(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.stem = nn.Conv2d(1, 5, 3, padding=1)
+        self.blocks = nn.ModuleList(nn.Conv2d(5, 5, 3, padding=1) for _ in range(2))
+        self.head = nn.Linear(5, 4)
+
+    def forward(self, x):
+        x = F.relu(self.stem(x))
+        for block in self.blocks:
+            identity = x
+            x = block(x)
+            x += identity
+            x = F.relu(x)
+        return self.head(x.mean(dim=[2, 3]))
+
+
+@stranger(floats(3, 1, 28, 28))
+class RowsAsSteps(nn.Module):
+    """Rows of an image as the steps of a recurrent network, squeezed on the way."""
+
+    def __init__(self):
+        super().__init__()
+        self.rnn, self.fc = nn.RNN(28, 6, batch_first=True), nn.Linear(6, 4)
+
+    def forward(self, x):
+        h0 = torch.zeros(1, x.size(0), 6).to(x.device)
+        out, _ = self.rnn(x.squeeze(1), h0.to(x.dtype))
+        return self.fc(out[:, -1, :])
+
+
+@stranger(floats(3, 3, 8, 8))
+class Patches(nn.Module):
+    """Patches by a convolution, a class token, positions that are learnt."""
+
+    def __init__(self):
+        super().__init__()
+        self.patches = nn.Conv2d(3, 6, 4, stride=4)
+        self.token = nn.Parameter(torch.randn(1, 1, 6))
+        self.positions = nn.Parameter(torch.randn(1, 5, 6))
+        self.mlp = nn.Sequential(nn.LayerNorm(6), nn.Linear(6, 9), nn.GELU(), nn.Linear(9, 6))
+        self.head = nn.Linear(6, 4)
+
+    def forward(self, x):
+        batch = x.shape[0]
+        x = self.patches(x).flatten(2).transpose(1, 2)
+        x = torch.cat((self.token.expand(batch, -1, -1), x), dim=1) + self.positions
+        x = x + self.mlp(x)
+        return self.head(x[:, 0])
+
+
+# ------------------------------------------------------------------------------------------------- vectors
+
+
+@stranger(VECTORS)
+class LayersInALoop(nn.Module):
+    def __init__(self):
+        super().__init__()
+        sizes = [6, 8, 7, 5, 3]
+        self.layers = nn.ModuleList([nn.Linear(sizes[i], sizes[i + 1]) for i in range(len(sizes) - 1)])
+
+    def forward(self, x):
+        for i, layer in enumerate(self.layers):
+            x = layer(x)
+            if i < len(self.layers) - 1:
+                x = torch.relu(x)
+        return x
+
+
+@stranger(VECTORS)
+class OwnParameters(nn.Module):
+    """Functions with parameters of one's own in place of layers."""
+
+    def __init__(self):
+        super().__init__()
+        self.w1, self.b1 = nn.Parameter(torch.randn(8, 6) / 2), nn.Parameter(torch.randn(8))
+        self.w2, self.b2 = nn.Parameter(torch.randn(3, 8) / 3), nn.Parameter(torch.zeros(3))
+        self.gain, self.shift = nn.Parameter(torch.ones(8)), nn.Parameter(torch.zeros(8))
+
+    def forward(self, x):
+        h = F.layer_norm(F.linear(x, self.w1, self.b1), (8,), self.gain, self.shift)
+        return F.linear(F.gelu(h), self.w2, self.b2)
+
+
+@stranger(VECTORS)
+class ProductsOfMatrices(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Parameter(torch.randn(6, 8) / 2), nn.Parameter(torch.randn(8, 3) / 3)
+        self.bias = nn.Parameter(torch.randn(8))
+
+    def forward(self, x):
+        return torch.tanh(x @ self.first + self.bias) @ self.second
+
+
+@stranger(VECTORS)
+class DropoutByMode(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc1, self.norm, self.fc2 = nn.Linear(6, 8), nn.BatchNorm1d(8), nn.Linear(8, 3)
+
+    def forward(self, x):
+        x = F.dropout(F.elu(self.norm(self.fc1(x))), p=0.5, training=self.training)
+        return self.fc2(x)
+
+
+@stranger(VECTORS)
+class SequentialByName(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.net = nn.Sequential(
+            OrderedDict([("in", nn.Linear(6, 8)), ("act", nn.SiLU()), ("hidden", nn.Linear(8, 7)), ("act2", nn.SiLU())])
+        )
+        self.out = nn.Linear(7, 3)
+
+    def forward(self, input):
+        output = self.net(input)
+        return self.out(output)
+
+
+@stranger(VECTORS)
+class GatesByChunk(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.up, self.down = nn.Linear(6, 16), nn.Linear(8, 3)
+
+    def forward(self, x):
+        value, gate = self.up(x).chunk(2, dim=-1)
+        return self.down(value * torch.sigmoid(gate))
+
+
+@stranger(VECTORS)
+class SplitHeads(nn.Module):
+    """One layer for mean and spread, split afterwards; both are returned."""
+
+    def __init__(self):
+        super().__init__()
+        self.trunk, self.head = nn.Linear(6, 8), nn.Linear(8, 6)
+
+    def forward(self, x):
+        mean, spread = torch.split(self.head(F.relu(self.trunk(x))), 3, dim=1)
+        return mean, F.softplus(spread)
+
+
+@stranger(VECTORS)
+class DictOfOutputs(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.trunk = nn.Sequential(nn.Linear(6, 8), nn.ReLU())
+        self.heads = nn.ModuleDict({"kind": nn.Linear(8, 3), "size": nn.Linear(8, 1)})
+
+    def forward(self, x):
+        h = self.trunk(x)
+        return {name: head(h) for name, head in self.heads.items()}
+
+
+@stranger(VECTORS)
+class ListOfOutputs(nn.Module):
+    """Every level is returned, as detectors and deeply supervised networks do."""
+
+    def __init__(self):
+        super().__init__()
+        self.levels = nn.ModuleList([nn.Linear(6, 7), nn.Linear(7, 8)])
+        self.heads = nn.ModuleList([nn.Linear(7, 2), nn.Linear(8, 2)])
+
+    def forward(self, x):
+        found = []
+        for level, head in zip(self.levels, self.heads, strict=True):
+            x = F.leaky_relu(level(x), 0.1)
+            found.append(head(x))
+        return found
+
+
+class PolicyValue(NamedTuple):
+    policy: Tensor
+    value: Tensor
+
+
+@stranger(VECTORS)
+class NamedTupleOfOutputs(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body, self.actor, self.critic = nn.Linear(6, 8), nn.Linear(8, 3), nn.Linear(8, 1)
+
+    def forward(self, state):
+        h = torch.tanh(self.body(state))
+        return PolicyValue(self.actor(h).softmax(-1), self.critic(h).squeeze(-1))
+
+
+@dataclass
+class Output:
+    logits: Tensor
+    hidden: tuple[Tensor, ...]
+
+
+@stranger(VECTORS)
+class DataclassOfOutputs(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body, self.head = nn.Linear(6, 8), nn.Linear(8, 3)
+
+    def forward(self, x):
+        h = torch.relu(self.body(x))
+        return Output(self.head(h), (h.sum(-1),))
+
+
+@stranger(VECTORS, read=lambda found: [found[0].logits, found[1]])
+class ActorCritic(nn.Module):
+    """A policy as reinforcement learning has it: a distribution over actions, and a value."""
+
+    def __init__(self):
+        super().__init__()
+        self.shared = nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 7), nn.Tanh())
+        self.pi, self.v = nn.Linear(7, 3), nn.Linear(7, 1)
+
+    def forward(self, obs):
+        h = self.shared(obs)
+        return torch.distributions.Categorical(logits=self.pi(h)), self.v(h).squeeze(-1)
+
+
+@stranger(VECTORS, read=lambda found: [found.mean, found.stddev])
+class GaussianPolicy(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body, self.mu = nn.Linear(6, 8), nn.Linear(8, 2)
+        self.log_std = nn.Parameter(torch.zeros(2))
+
+    def forward(self, obs):
+        return torch.distributions.Normal(self.mu(F.relu(self.body(obs))), self.log_std.exp())
+
+
+@stranger(keywords(user=floats(4, 6, seed=1), item=floats(4, 5, seed=2)))
+class KeywordArguments(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.user, self.item = nn.Linear(6, 7), nn.Linear(5, 7)
+        self.score = nn.Linear(14, 1)
+
+    def forward(self, user=None, item=None, weights=None):
+        pair = torch.cat([F.relu(self.user(user)), F.relu(self.item(item))], dim=1)
+        score = self.score(pair).squeeze(1)
+        return score if weights is None else score * weights
+
+
+@stranger(positional(floats(4, 6, seed=1), floats(4, 6, seed=2)))
+class SharedTwins(nn.Module):
+    """Two inputs through the same layers, compared."""
+
+    def __init__(self):
+        super().__init__()
+        self.encode = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 5))
+
+    def forward(self, anchor, other):
+        return F.cosine_similarity(self.encode(anchor), self.encode(other)), (anchor - other).pow(2).sum(1)
+
+
+@stranger(VECTORS)
+class AutoEncoder(nn.Module):
+    """Returns more than the loss needs: the reconstruction, the mean and the logarithm of the variance."""
+
+    def __init__(self):
+        super().__init__()
+        self.fc1, self.fc21, self.fc22 = nn.Linear(6, 9), nn.Linear(9, 2), nn.Linear(9, 2)
+        self.fc3, self.fc4 = nn.Linear(2, 8), nn.Linear(8, 6)
+
+    def reparameterize(self, mu, logvar):
+        return mu + torch.randn_like(mu) * torch.exp(0.5 * logvar) if self.training else mu
+
+    def forward(self, x):
+        h1 = F.relu(self.fc1(x.view(-1, 6)))
+        mu, logvar = self.fc21(h1), self.fc22(h1)
+        z = self.reparameterize(mu, logvar)
+        return torch.sigmoid(self.fc4(F.relu(self.fc3(z)))), mu, logvar
+
+
+@stranger(VECTORS)
+class Hooks(nn.Module):
+    """Activations are kept by hooks, as for pictures of what a network sees; another hook changes one."""
+
+    def __init__(self):
+        super().__init__()
+        self.fc1, self.fc2 = nn.Linear(6, 8), nn.Linear(8, 3)
+        self.kept = {}
+        self.fc1.register_forward_hook(self.keep)
+        self.fc2.register_forward_pre_hook(lambda module, args: (args[0] * 2,))
+
+    def keep(self, module, args, output):
+        self.kept["fc1"] = output.detach()
+
+    def forward(self, x):
+        return self.fc2(torch.relu(self.fc1(x)))
+
+
+@stranger(VECTORS)
+class CachedTensors(nn.Module):
+    """A tensor that depends on sizes alone is made at the first call and kept."""
+
+    def __init__(self):
+        super().__init__()
+        self.fc1, self.fc2 = nn.Linear(6, 8), nn.Linear(8, 3)
+        self.scale = None
+
+    def forward(self, x):
+        if self.scale is None or self.scale.shape[0] != x.shape[0]:
+            self.scale = torch.linspace(1, 2, x.shape[0], dtype=x.dtype).unsqueeze(1)
+        return self.fc2(F.relu(self.fc1(x * self.scale)))
+
+
+@stranger(VECTORS)
+class FunctionalState(nn.Module):
+    """A network that is run by `functional_call`, as in meta-learning, with weights that are changed on the way."""
+
+    def __init__(self):
+        super().__init__()
+        self.net = nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 3))
+        self.rate = nn.Parameter(torch.tensor(0.5))
+
+    def forward(self, x):
+        fast = {name: weight * (1 - 0.1 * self.rate) for name, weight in self.net.named_parameters()}
+        return torch.func.functional_call(self.net, fast, (x,))
+
+
+@stranger(VECTORS)
+class NormalisedByHand(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc1, self.fc2 = nn.Linear(6, 8), nn.Linear(8, 3)
+        self.register_buffer("mean", torch.randn(6))
+        self.register_buffer("std", torch.rand(6) + 0.5)
+
+    def forward(self, x):
+        x = (x - self.mean) / self.std
+        x = self.fc1(x)
+        x = x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6)
+        return self.fc2(torch.where(x > 0, x, 0.1 * x))
+
+
+# ----------------------------------------------------------------------------------------------- sequences
+
+
+@stranger(STEPS)
+class StatesOfZeros(nn.Module):
+    """The states of an LSTM are made in forward, by the size of the batch."""
+
+    def __init__(self):
+        super().__init__()
+        self.hidden, self.layers = 5, 2
+        self.lstm, self.fc = nn.LSTM(6, 5, num_layers=2, batch_first=True), nn.Linear(5, 3)
+
+    def forward(self, x):
+        h0 = torch.zeros(self.layers, x.size(0), self.hidden, device=x.device, dtype=x.dtype)
+        c0 = torch.zeros(self.layers, x.size(0), self.hidden, device=x.device, dtype=x.dtype)
+        out, _ = self.lstm(x, (h0.detach(), c0.detach()))
+        return self.fc(out[:, -1, :])
+
+
+@stranger(STEPS)
+class CellsInALoop(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.cell, self.out = nn.GRUCell(6, 5), nn.Linear(5, 2)
+
+    def forward(self, x):
+        h = x.new_zeros(x.size(0), 5)
+        found = []
+        for t in range(x.size(1)):
+            h = self.cell(x[:, t], h)
+            found.append(self.out(h))
+        return torch.stack(found, dim=1)
+
+
+@stranger(positional(WORDS, lambda: torch.tensor([5, 3, 2])))
+class PackedSequences(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embed = nn.Embedding(11, 4)
+        self.gru, self.fc = nn.GRU(4, 5, batch_first=True), nn.Linear(5, 3)
+
+    def forward(self, words, lengths):
+        packed = pack_padded_sequence(self.embed(words), lengths.cpu(), batch_first=True, enforce_sorted=False)
+        packed, hidden = self.gru(packed)
+        out, _ = pad_packed_sequence(packed, batch_first=True)
+        return self.fc(hidden[-1]), self.fc(out.sum(1))
+
+
+@stranger(STEPS)
+class BothDirections(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.lstm, self.fc = nn.LSTM(6, 4, bidirectional=True, batch_first=True), nn.Linear(8, 3)
+
+    def forward(self, x):
+        _, (hidden, _) = self.lstm(x)
+        return self.fc(torch.cat((hidden[-2, :, :], hidden[-1, :, :]), dim=1))
+
+
+class Attention(nn.Module):
+    """Attention as written out in many repositories: permute, contiguous, view, a mask of a buffer."""
+
+    def __init__(self, width=8, heads=2, length=6):
+        super().__init__()
+        self.heads = heads
+        self.qkv, self.proj = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.register_buffer("mask", torch.tril(torch.ones(length, length)).view(1, 1, length, length))
+
+    def forward(self, x):
+        batch, length, width = x.size()
+        q, k, v = self.qkv(x).split(width, dim=2)
+        q, k, v = (each.view(batch, length, self.heads, width // self.heads).transpose(1, 2) for each in (q, k, v))
+        scores = (q @ k.transpose(-2, -1)) * (1.0 / math.sqrt(k.size(-1)))
+        scores = scores.masked_fill(self.mask[:, :, :length, :length] == 0, float("-inf"))
+        x = (F.softmax(scores, dim=-1) @ v).permute(0, 2, 1, 3).contiguous().view(batch, length, width)
+        return self.proj(x)
+
+
+@stranger(WORDS)
+class MaskedAttention(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.wte, self.wpe = nn.Embedding(11, 8), nn.Embedding(6, 8)
+        self.norm, self.attention = nn.LayerNorm(8), Attention()
+        self.head = nn.Linear(8, 11, bias=False)
+
+    def forward(self, idx):
+        pos = torch.arange(0, idx.size(1), dtype=torch.long, device=idx.device)
+        x = self.wte(idx) + self.wpe(pos)
+        x = x + self.attention(self.norm(x))
+        return self.head(x)
+
+
+@stranger(WORDS)
+class PositionalBuffer(nn.Module):
+    """Sines and cosines in a buffer, added to embeddings that are scaled by hand; batch second."""
+
+    def __init__(self):
+        super().__init__()
+        position, rate = torch.arange(7).unsqueeze(1), torch.exp(torch.arange(0, 6, 2) * (-math.log(1e4) / 6))
+        table = torch.zeros(7, 1, 6)
+        table[:, 0, 0::2], table[:, 0, 1::2] = torch.sin(position * rate), torch.cos(position * rate)
+        self.register_buffer("pe", table)
+        self.embed = nn.Embedding(11, 6)
+        self.encoder = nn.TransformerEncoderLayer(6, 2, 9, dropout=0.0)
+        self.decoder = nn.Linear(6, 4)
+
+    def forward(self, src):
+        src = self.embed(src.transpose(0, 1)) * math.sqrt(6)
+        src = src + self.pe[: src.size(0)]
+        return self.decoder(self.encoder(src)).mean(0)
+
+
+@stranger(STEPS)
+class SumsByEinsum(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.query, self.key, self.value = (nn.Parameter(torch.randn(2, 6, 4) / 2) for _ in range(3))
+        self.out = nn.Parameter(torch.randn(2, 4, 6) / 2)
+
+    def forward(self, x):
+        q, k, v = (torch.einsum("bld,hde->bhle", x, each) for each in (self.query, self.key, self.value))
+        weights = torch.einsum("bhle,bhme->bhlm", q, k).div(2).softmax(-1)
+        return x + torch.einsum("bhlm,bhme,hed->bld", weights, v, self.out)
+
+
+@stranger(keywords(input_ids=WORDS, attention_mask=lambda: torch.tensor([[1] * 5, [1, 1, 1, 0, 0], [1, 1, 0, 0, 0]])))
+class MeanOverAMask(nn.Module):
+    """Embeddings averaged over the words that count, with a returned dict as `transformers` does."""
+
+    def __init__(self):
+        super().__init__()
+        self.embed, self.dense, self.head = nn.Embedding(11, 6, padding_idx=0), nn.Linear(6, 8), nn.Linear(8, 3)
+
+    def forward(self, input_ids, attention_mask=None, labels=None):
+        hidden = torch.tanh(self.dense(self.embed(input_ids)))
+        mask = attention_mask.unsqueeze(-1).to(hidden.dtype)
+        pooled = (hidden * mask).sum(1) / mask.sum(1).clamp(min=1e-9)
+        logits = self.head(pooled)
+        loss = None if labels is None else F.cross_entropy(logits, labels)
+        return {"loss": loss, "logits": logits} if loss is not None else {"logits": logits}
+
+
+@stranger(STEPS)
+class ConvolutionsOverTime(nn.Module):
+    """Causal convolutions: time is moved last and back, and what looks ahead is cut off."""
+
+    def __init__(self):
+        super().__init__()
+        self.convs = nn.ModuleList([nn.Conv1d(6, 7, 2, padding=1), nn.Conv1d(7, 7, 2, padding=2, dilation=2)])
+        self.fc = nn.Linear(7, 3)
+
+    def forward(self, x):
+        x = x.permute(0, 2, 1)
+        for number, conv in enumerate(self.convs):
+            x = F.relu(conv(x)[:, :, : -(2**number)])
+        return self.fc(x.transpose(1, 2).contiguous()[:, -1])
+
+
+STRANGERS = tuple(_rows)
+
+
+def named(name: str) -> Stranger:
+    """The row with this name."""
+    return next(row for row in STRANGERS if row.name == name)
