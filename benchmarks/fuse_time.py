@@ -42,14 +42,14 @@ from networks import CASES, Case, mlp
 from torch import Tensor
 
 import transfuse
-from transfuse.barycenter import Problem, coupling
-from transfuse.fusing import networks as api
-from transfuse.layout import Block, Layout
+from transfuse.barycenter import Problem
+from transfuse.fusing import pipeline
+from transfuse.layout import Block, Layout, symmetry
 from transfuse.transport import assignment
 from transfuse.types import State
 
 SLOW = ("GPT-2 small",)  # minutes
-SHORT = {"GPT-2 small": 1}  # `auto` stops after so many sweeps
+SHORT = {"GPT-2 small": 1}  # sweeps after which `auto` is stopped
 SMALL = 50e6  # bytes of all inputs
 COLUMNS = ("trace", "couplings", "updates", "whole", "state", "floor")
 
@@ -138,8 +138,8 @@ def timed(
     before = resident()
     with (
         patch.dict(transfuse.METHODS, {method: replace(row, couple=under("couplings", row.couple))}),
-        patch.object(api, "carried_away", under("updates", api.carried_away)),
-        patch.object(coupling, "assignment", counted),
+        patch.object(pipeline, "eager_outputs", under("updates", pipeline.eager_outputs)),
+        patch.object(symmetry, "assignment", counted),
         clocks["whole"],
     ):
         result = transfuse.fuse_states(states, layout, method=method, progress=watch, **options)
@@ -262,7 +262,9 @@ def main() -> None:
     parser.add_argument("--models", nargs="+", type=int, default=[2])
     parser.add_argument("--methods", nargs="+", default=["wb", "auto"], choices=["wb", "auto"])
     parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--sweeps", type=int, help=f"`auto` stops after so many (default: when it ends, but {SHORT})")
+    parser.add_argument(
+        "--sweeps", type=int, help=f"sweeps after which `auto` is stopped (default: when it ends, but {SHORT})"
+    )
     parser.add_argument("--json", type=Path, help="also write the figures to this file")
     options = parser.parse_args()
     head = " ".join(f"{column:>9}" for column in COLUMNS)

@@ -107,7 +107,7 @@ class Setting:
         network: What is built.
         data: What it learns from.
         training: How.
-        networks: How many there are, with seeds from 0: so many groups can be made of them.
+        networks: How many base networks there are, with seeds from 0; groups are made of them.
         files: Other names under which networks of this kind are found in a folder.
     """
 

@@ -50,7 +50,7 @@ def vector_table(
     Args:
         ordered: The vocabulary.
         vectors: By word.
-        components: Project the vectors on so many principal components.
+        components: How many principal components the vectors are projected on.
     """
     known = [word for word in ordered if word in vectors]
     table = np.stack([vectors[word] for word in known]).astype(np.float64)

@@ -1,4 +1,4 @@
-"""Every Python block of the README and the docs runs, and prints what the block after it says."""
+"""The README and the docs hold: Python blocks run and print what they say, links lead to files, rooms are the rooms."""
 
 import io
 import re
@@ -8,13 +8,18 @@ from pathlib import Path
 import pytest
 import torch
 
+from test_rooms import FLOORS, TOP
+
 ROOT = Path(__file__).parent.parent
+PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
 BLOCK = re.compile(r"```python\n(?P<code>.*?)```(?:\n+```text\n(?P<printed>.*?)```)?", re.DOTALL)
 BLOCKS = [
-    pytest.param(match["code"], match["printed"], id=f"{path.name}-{number}")
-    for path in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+    pytest.param(match["code"], match["printed"], id=f"{path.relative_to(ROOT)}-{number}")
+    for path in PAGES
     for number, match in enumerate(BLOCK.finditer(path.read_text(encoding="utf-8")))
 ]
+DESIGN = (ROOT / "docs" / "design.md").read_text(encoding="utf-8")
+LINK = re.compile(r"\]\((?P<path>[^)#\s]*)(?:#(?P<heading>[^)\s]*))?\)")
 
 
 @pytest.mark.parametrize(("code", "printed"), BLOCKS)
@@ -25,3 +30,73 @@ def test_a_block_of_the_documentation_runs_and_prints_what_it_says(code, printed
     with redirect_stdout(out):
         exec(compile(code, "block", "exec"), {"__name__": "__main__"})
     assert printed is None or out.getvalue().strip() == printed.strip()
+
+
+def headings(path):
+    """The headings of a page as links name them: lower case, dashes for blanks, no other signs."""
+    found = re.findall(r"^#+ (.*)$", path.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", each.lower()).replace(" ", "-") for each in found}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_to_files_and_headings_that_exist(page):
+    links = [link for link in LINK.finditer(page.read_text(encoding="utf-8")) if ":" not in link["path"]]
+    places = [(link[0], page.parent / link["path"] if link["path"] else page, link["heading"]) for link in links]
+    assert [told for told, path, _ in places if not path.exists()] == []
+    assert [told for told, path, heading in places if heading and heading not in headings(path)] == []
+
+
+def test_every_page_is_linked_from_another():
+    linked = {
+        (page.parent / link["path"]).resolve()
+        for page in PAGES
+        for link in LINK.finditer(page.read_text(encoding="utf-8"))
+        if link["path"] and ":" not in link["path"]
+    }
+    assert [page.name for page in PAGES if page.name != "README.md" and page.resolve() not in linked] == []
+
+
+def test_design_lists_the_rooms_floor_by_floor():
+    table = re.findall(r"^\| (\d*) ?\| (`.*?`) \|", DESIGN.partition("## The way through")[0], re.MULTILINE)
+    floors: list[set[str]] = []
+    for floor, rooms in table:
+        if floor:
+            assert int(floor) == len(floors)
+            floors.append(set())
+        floors[-1] |= {room.removesuffix("/").removesuffix(".py") for room in re.findall(r"`(.*?)`", rooms)}
+    assert floors == [set(rooms) for rooms in FLOORS if rooms != (TOP,)]
+
+
+PLACES = re.findall(r"`((?:\w+/)+\w*(?:\.\w+)?|\w+\.py)`", (ROOT / "docs" / "changing.md").read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("place", sorted(set(PLACES)))
+def test_files_to_change_exist(place):
+    assert any((folder / place).exists() for folder in (ROOT, ROOT / "src" / "transfuse", ROOT / "tests" / "cli",
+                                                        ROOT / "tests" / "corrections"))  # fmt: skip
+
+
+FUNCTIONS = re.findall(r"`((?:\w+/)+\w+)\.([A-Za-z_]+)", DESIGN.partition("## The way through")[2])
+
+
+@pytest.mark.parametrize(("file", "name"), sorted(set(FUNCTIONS)))
+def test_functions_on_the_way_through_the_house_exist(file, name):
+    source = (ROOT / "src" / "transfuse" / f"{file}.py").read_text(encoding="utf-8")
+    assert re.search(rf"^(def|class) {name}\b|^{name}\b.* = ", source, re.MULTILINE)
+
+
+REFERENCE = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]  # notes tell of earlier versions
+RESULTS = (ROOT / "RESULTS.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("page", REFERENCE, ids=lambda page: page.name)
+def test_figures_with_a_deviation_are_those_of_the_results(page):
+    """A figure with fewer digits must be what a figure of the results is rounded to, half a digit more or less."""
+    known = [tuple(map(float, each)) for each in re.findall(r"([\d.]+) ± ([\d.]+)", RESULTS)]
+    told = re.findall(r"([\d.]+\d) ± ([\d.]*\d)", page.read_text(encoding="utf-8"))
+    strange = []
+    for mean, spread in told:
+        close = 0.5001 * 10.0 ** -len(mean.partition(".")[2]) + 0.005
+        if not any(abs(float(mean) - a) <= close and abs(float(spread) - b) <= close for a, b in known):
+            strange.append(f"{mean} ± {spread}")
+    assert strange == []

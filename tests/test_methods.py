@@ -11,7 +11,7 @@ from torch import nn
 import transfuse
 from transfuse import InputError
 from transfuse.barycenter import Problem, merge_many, objective_of
-from transfuse.barycenter.objective import barycenter
+from transfuse.barycenter.objective import means
 from transfuse.barycenter.scores import features
 from transfuse.methods import _hidden_importance
 from zoo_problems import layout_of, problem_of, states_of
@@ -132,7 +132,7 @@ def test_rebasin_of_many_models_is_algorithm_3_of_git_rebasin(seed, count):
     start = [problem.start(model) for model in range(count)]
     couplings, _ = merge_many(problem, start, rng=np.random.default_rng(seed))
     expected = merge(map(layers, nets), np.random.default_rng(seed))
-    ours = list(barycenter(problem, couplings).values())
+    ours = list(means(problem, couplings).values())
     for reference, own in zip([part for layer in expected for part in layer], ours, strict=True):
         np.testing.assert_allclose(own.numpy(), reference)
 

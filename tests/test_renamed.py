@@ -1,5 +1,9 @@
 """Old names give errors that tell the new ones: in the package, of records, of arguments and of the command line."""
 
+import inspect
+import re
+from pathlib import Path
+
 import pytest
 import torch
 from torch import nn
@@ -34,6 +38,31 @@ def test_of_arguments():
         transfuse.fuse([NET, NET], X, finish="none")
 
 
+ARGUMENTS = [re.fullmatch(r"(\w+)\((\w+)=\)", old) for old in RENAMED]
+
+
+@pytest.mark.parametrize(("kind", "old"), [found.groups() for found in ARGUMENTS if found])
+def test_of_arguments_of_records(kind, old):
+    with pytest.raises(TypeError, match=rf"^{kind}\({old}=\) is called {kind}\(\w+=.*\) now$"):
+        getattr(transfuse, kind)(**{old: True})
+
+
+def test_of_a_table_of_corrections():
+    with pytest.raises(AttributeError, match=r"^Correction\.noise is called Correction\.for_synthetic now$"):
+        _ = transfuse.CORRECTIONS["refit"].noise
+    with pytest.raises(AttributeError, match=r"^Correction\.parents is called Correction\.needs_parents now$"):
+        _ = transfuse.CORRECTIONS["refit"].parents
+
+
+def test_signs_of_a_space_by_their_old_place():
+    with pytest.raises(transfuse.LayoutError, match=r"^space h: symmetry is True; expected Symmetry\(signs="):
+        transfuse.Space("h", 3, True)
+
+
+def test_records_show_their_own_arguments():
+    assert list(inspect.signature(transfuse.Space).parameters) == ["name", "units", "symmetry"]
+
+
 def test_of_the_command_line():
     with pytest.raises(transfuse.InputError, match="--recalibrate is called --correct now"):
         parse(["fuse", "a.pt", "b.pt", "-o", "c.pt", "--recalibrate", "refit"])
@@ -48,3 +77,9 @@ def test_of_a_file(tmp_path):
 def test_new_names_exist():
     names = [new.removeprefix("transfuse.") for new in RENAMED.values() if new.startswith("transfuse.")]
     assert [name for name in names if not hasattr(transfuse, name)] == []
+
+
+@pytest.mark.parametrize(("old", "new"), RENAMED.items())
+def test_the_changelog_tells(old, new):
+    text = (Path(__file__).parents[1] / "CHANGELOG.md").read_text("utf-8").partition("### Changed")[2]
+    assert set(re.findall(r"\w+", f"{old} {new}")) <= set(re.findall(r"\w+", text))

@@ -143,3 +143,14 @@ def test_a_room_without_a_floor_is_told_what_to_do():
 def test_the_package_itself_sees_every_room():
     source = "\n".join(f"from .{room} import name" for floor in FLOORS[:-1] for room in floor)
     assert complaints(Path(TOP, "__init__.py"), source) == []
+
+
+def test_no_function_or_class_has_the_name_of_a_file_beside_it():
+    """`from .room import name` would give one or the other, depending on what was imported before."""
+    found = []
+    for file in sorted(SOURCE.rglob("*.py")):
+        beside = {other.stem for other in file.parent.iterdir() if other.suffix in ("", ".py")} | {file.parent.name}
+        body = ast.parse(file.read_text("utf-8")).body
+        defined = [node.name for node in body if isinstance(node, ast.FunctionDef | ast.ClassDef)]
+        found += [f"{file.relative_to(SOURCE)}: {name}" for name in defined if name in beside]
+    assert not found, "\n".join(found)

@@ -65,7 +65,10 @@ def put(temporary: Path, path: Path) -> None:
 
 @contextmanager
 def whole_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """A temporary folder to write to; it is exchanged with that at `path` in one step where the system can (Linux)."""
+    """A temporary folder to write to; it takes the place of `path` at the end, or is removed after an error.
+
+    An existing folder is exchanged in one step where the system can (Linux).
+    """
     path = Path(path)
     temporary = _neighbour(path)
     temporary.mkdir()

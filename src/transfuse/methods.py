@@ -10,7 +10,7 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, get_args
+from typing import Any, get_args
 
 import numpy as np
 from torch import Tensor
@@ -35,16 +35,17 @@ from .barycenter import (
     random_target,
     shuffled,
 )
-from .renamed import missing_attribute, told_renamed
+from .renamed import telling_new_names, told_renamed
 from .types import Watch
 
 Random = np.random.Generator
 Found = tuple[list[dict[str, Coupling]], Sequence[Step]]
 
 
+@telling_new_names
 @dataclass(frozen=True)
 class Method:
-    """One row.
+    """A method: a row of the table `METHODS`.
 
     Args:
         summary: What it does, in a sentence.
@@ -66,9 +67,6 @@ class Method:
     terms: str | None = None
     correct: str = "none"
     passes: int = 20
-
-    if not TYPE_CHECKING:  # a type checker shall go on to find attributes that do not exist
-        __getattr__ = missing_attribute
 
     @property
     def options(self) -> dict[str, Any]:

@@ -136,7 +136,7 @@ def lstm(hidden: int = 256, inputs: int = 28, classes: int = 10, *, layers: int 
 def mlpnet(
     hidden: tuple[int, ...] = (400, 200, 100), inputs: int = 784, classes: int = 10, *, bias: bool = False
 ) -> MLP:
-    """MLPNet of the paper."""
+    """MLPNet of the paper: 784-400-200-100-10."""
     return MLP(hidden, inputs, classes, bias=bias)
 
 
@@ -156,7 +156,7 @@ def resnet18(width: int = 64, channels: int = 3, classes: int = 10, *, norm: boo
 
 
 def resnet18_plain(width: int = 64, channels: int = 3, classes: int = 10) -> ResNet:
-    """The same without batch norm and without biases, as OT fusion used it."""
+    """ResNet18 for small images, without batch norm and without biases, as OT fusion used it."""
     return ResNet((2, 2, 2, 2), width, channels, classes, norm=False)
 
 
@@ -171,7 +171,7 @@ class Network:
 
     Args:
         build: Makes it; every argument has a default.
-        input_shape: Of one input, for the default sizes.
+        input_shape: The shape of one input, without the batch, for the default sizes.
     """
 
     build: Callable[..., nn.Module]

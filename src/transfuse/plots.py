@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-Arguments = ParamSpec("Arguments")
+Given = ParamSpec("Given")
 Result = TypeVar("Result")
 
 HALF_COLUMN = 3.3  # inches: the width of one of two columns of a paper
@@ -57,11 +57,11 @@ STYLE: dict[str, Any] = {
 FINEST = 96  # cells along a side of a coupling's picture: smaller ones could not be seen at its size
 
 
-def styled(draw: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
+def styled(draw: Callable[Given, Result]) -> Callable[Given, Result]:
     """A decorator of functions that draw: they do so in our style, whatever the user's is."""
 
     @wraps(draw)
-    def inner(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
+    def inner(*args: Given.args, **kwargs: Given.kwargs) -> Result:
         try:
             from matplotlib import style
         except ImportError as error:

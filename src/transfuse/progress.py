@@ -20,6 +20,10 @@ PAUSE = 0.1  # seconds between two drawings: terminals and notebooks are slow, a
 LOOK = "{l_bar}{bar}| {n_fmt}/{total_fmt} [{elapsed}<{remaining}]"  # tqdm's own without the rate: steps differ in size
 
 
+def unwatched(stage: str, done: int, total: int) -> None:
+    """The watcher that shows nothing."""
+
+
 @contextmanager
 def watching(progress: Progress, label: str) -> Iterator[Watch]:
     """A watcher for what the user asked for.
@@ -40,7 +44,7 @@ def watching(progress: Progress, label: str) -> Iterator[Watch]:
     elif progress == "always":
         yield _logger(label)
     else:
-        yield lambda stage, done, total: None
+        yield unwatched
 
 
 def _in_notebook() -> bool:

@@ -166,7 +166,7 @@ def test_a_mask_is_no_permutation():
 )
 def test_a_factor_that_the_space_does_not_allow_is_refused(symmetries: str, factor: list[float], complaint: str):
     layout = parse(f"{{spaces: {{a: 3 {symmetries}}}, tensors: {{x: [a]}}}}")
-    with pytest.raises(LayoutError, match=f"action on space a: {complaint}"):
+    with pytest.raises(LayoutError, match=f"the permutation of space a: {complaint}"):
         permute({"x": torch.ones(3)}, layout, {"a": Permutation(np.arange(3), np.array(factor, dtype=float))})
 
 

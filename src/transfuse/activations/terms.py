@@ -29,7 +29,7 @@ class Terms:
 
     Args:
         states: For each model: tensors [row, unit] by name.
-        axes: Their axes on the layout.
+        axes: The axes of these tensors on the layout.
         samples: How many samples stand behind each tensor.
     """
 
@@ -49,7 +49,7 @@ class Terms:
 
         Args:
             states: The models' tensors.
-            layout: Their layout.
+            layout: Which axes of these tensors move together.
             weights: Keep the weights of spaces that have activations; those of other spaces are kept in any case.
         """
         known = self.spaces
@@ -95,7 +95,7 @@ class Products:
 
     Args:
         count: How many samples.
-        first: Their sum [column].
+        first: The sum of the samples [column].
         second: Products of columns with columns, summed [column, column].
     """
 

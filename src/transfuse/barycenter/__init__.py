@@ -1,7 +1,7 @@
 """Barycenters of states on a layout: labels and tensors, no modules."""
 
 from .coupling import Coupling, CouplingMatrices, Couplings, Plan, packed, permutes
-from .history import Step, unwatched
+from .history import Step
 from .matching import Distance, Matching
 from .objective import averaged, averages, mean, objective_of
 from .problem import Problem
@@ -33,5 +33,4 @@ __all__ = [
     "permutes",
     "random_target",
     "shuffled",
-    "unwatched",
 ]

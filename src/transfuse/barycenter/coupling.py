@@ -124,7 +124,7 @@ def permutes(couplings: Couplings) -> bool:
 
 
 def packed(couplings: Couplings) -> dict[str, Coupling]:
-    """The same couplings, with permutations side by side in memory.
+    """Couplings of a model whose permutations lie side by side in memory.
 
     Small tensors that live long, scattered among large ones that do not, keep what is freed from being used again.
     """
@@ -153,7 +153,7 @@ class CouplingMatrices(Mapping[str, Tensor]):
         return self.couplings[space].signed
 
     def __iter__(self) -> Iterator[str]:
-        """The spaces."""
+        """The names of the spaces that are coupled."""
         return iter(self.couplings)
 
     def __len__(self) -> int:

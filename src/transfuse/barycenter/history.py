@@ -1,7 +1,4 @@
-"""What a method tells while and after it works: steps, and who is told of them.
-
-The core prints nothing. It calls a watcher `watch(stage, done, total)`; whoever wants a progress bar passes one.
-"""
+"""What a method tells after it worked: its steps, each with the objective, and what has not converged."""
 
 from __future__ import annotations
 
@@ -29,7 +26,3 @@ class Step:
         """A history whose last step has its objective, which is computed if the method did not."""
         *before, last = history
         return (*before, replace(last, objective=objective()) if isnan(last.objective) else last)
-
-
-def unwatched(stage: str, done: int, total: int) -> None:
-    """The watcher that does nothing."""

@@ -26,7 +26,8 @@ class Matching:
     Args:
         signs: Units may be negated where their space allows.
         epsilon: Entropic couplings, with this regularisation relative to the spread of the scores; default: exact.
-        distance: Of the weights of two units: squared, or the plain Euclidean one (only where the agreement is linear).
+        distance: What is small for units that belong together: the squared distance of their weights, or the plain
+            Euclidean one (only where the agreement is linear).
     """
 
     signs: bool = False

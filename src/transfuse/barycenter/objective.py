@@ -78,7 +78,7 @@ def averaged(
     return result, term(problem, tensor, couplings, parts, into=result)
 
 
-def barycenter(
+def means(
     problem: Problem, couplings: Sequence[Couplings], tensors: Collection[str] | None = None
 ) -> dict[str, Tensor]:
     """The means of some tensors (default: of all that hold numbers)."""

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from ..transport import exact, grouped
 from .coupling import Coupling, Couplings, Plan
-from .objective import barycenter
+from .objective import means
 from .problem import Problem
 from .scores import features
 
@@ -44,7 +44,7 @@ def distilled_target(problem: Problem, rng: np.random.Generator, layered: Layere
     """The first model alone fused, layer by layer, into a random target."""
     alone = replace(problem, states=problem.states[:1], weights=[1.0])
     couplings, _ = layered(alone, start=random_target(problem, rng))
-    return barycenter(alone, couplings, alone.terms)
+    return means(alone, couplings, alone.terms)
 
 
 def merged(problem: Problem, model: int) -> dict[str, Coupling]:

@@ -35,7 +35,7 @@ class Output:
 
 @dataclass(frozen=True, eq=False)
 class Format:
-    """One row of the table of formats.
+    """A format of checkpoints: a row of the table of formats.
 
     Args:
         name: How the format is called in what is told and in `Checkpoint.kind`.

@@ -13,10 +13,10 @@ from pathlib import Path
 from ..errors import InputError
 from ..files import whole_folder, write_whole
 from ..lazy import entries_of
-from . import safetensors_file
 from .format import Format, Opener, Output
 from .provenance import card, is_card_of
 from .records import Checkpoint
+from .safetensors_file import FORMAT as SAFETENSORS_FILE
 from .sharded_files import INDEX, shards_written_for, write_shards
 
 WEIGHTS = ("model.safetensors", f"model.safetensors{INDEX}", "pytorch_model.bin", f"pytorch_model.bin{INDEX}")
@@ -51,7 +51,7 @@ def _write(out: Path, output: Output) -> list[Path]:
     with whole_folder(out) as folder:
         _copy_all_but_weights(output.like, folder)
         if sum(entry.bytes for entry in entries_of(output.tensors).values()) <= output.shard_bytes:
-            safetensors_file.FORMAT.write(folder / WEIGHTS[0], output)
+            SAFETENSORS_FILE.write(folder / WEIGHTS[0], output)
         else:
             write_shards(folder / WEIGHTS[1], output)
         write_whole(folder / CARD, card(output.provenance, out.resolve().name).encode())

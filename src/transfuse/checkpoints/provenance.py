@@ -25,7 +25,7 @@ class Origin:
     """One input of a result.
 
     Args:
-        name: Of the file or folder.
+        name: The name of the file or folder.
         sha256: Hashes of the files that hold its tensors, by file name.
         bytes: Size of its tensors.
         weight: Its share in the result.

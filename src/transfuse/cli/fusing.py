@@ -22,11 +22,12 @@ from ..checkpoints import (
     write_checkpoint,
 )
 from ..errors import FusionError, InputError, printable
-from ..fusing import FusedStates, Fusion, fuse_states, proportions, target_widths
+from ..fusing import FusedStates, Fusion, fuse_states, target_widths
 from ..fusing import fuse as fuse_modules
 from ..layout import in_scale_of
 from ..lazy import Entry, LazyState, as_lazy, entries_of
 from ..methods import METHODS
+from ..modules import shares_of
 from ..types import State
 from .architectures import blueprint
 from .config import read_config
@@ -56,7 +57,7 @@ def fuse(options: Namespace) -> Outcome:
     """Checkpoints in, one checkpoint out."""
     chosen = method_options(options)
     job = _checked_job(options, options.models)
-    shares = proportions(options.weights, len(job.checkpoints))
+    shares = shares_of(options.weights, len(job.checkpoints))
     if len(job.checkpoints) == 1 and not options.target:
         raise InputError("one checkpoint alone is only fused into another width: pass more checkpoints, or --target")
     widths, target = _target(options, job)

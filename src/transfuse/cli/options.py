@@ -160,5 +160,5 @@ PLANE = (
 
 
 def checkpoints(number: int | None, help_text: str) -> Option:
-    """The checkpoints that a verb works on: so many, or one or more."""
+    """The checkpoints that a verb works on: a fixed number of them, or one or more."""
     return Option(("models",), help_text, metavar="CHECKPOINT", number=number or "+", is_path=True, again=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from argparse import Namespace
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -20,7 +19,7 @@ class Option:
         read: Makes the value of a text.
         default: Its value if it is not given.
         choices: The values that it may have; empty: any.
-        number: How many texts it takes: so many, one or more (`+`), at most one (`?`); none: exactly one.
+        number: How many texts it takes: a number of them, one or more (`+`), or at most one (`?`); none: exactly one.
         switch: It takes no text; giving it turns it on.
         pairs: It takes texts KEY=VALUE, and may be given more than once.
         required: It must be given.
@@ -76,16 +75,14 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Verb:
-    """One row of the table of verbs.
+    """A verb of the command: a row of the table of verbs.
 
     Args:
         summary: What it does, as the end of a sentence.
         options: Its arguments, in the order of its help.
-        handle: Does it. What it needs is imported when it is called.
         examples: Lines for its help.
     """
 
     summary: str
     options: tuple[Option, ...]
-    handle: Callable[[Namespace], Outcome]
     examples: str = ""

@@ -16,10 +16,10 @@ from types import FrameType
 from typing import Any
 
 from ..errors import FusionError, InputError, LayoutError, printable
+from .handlers import handler_of
 from .parser import parse
 from .places import check_places
 from .records import Outcome
-from .verbs import VERBS
 
 # The extra of this package that brings a package which is not installed.
 EXTRAS = {"transformers": "transformers", "matplotlib": "plots", "shtab": "completion"}
@@ -55,7 +55,7 @@ def _done(given: Sequence[str]) -> int:
         return 0
     with redirect_stdout(sys.stderr):  # what code of the user's prints: standard output has the result and nothing else
         check_places(options)
-        outcome = VERBS[options.verb].handle(options)
+        outcome = handler_of(options.verb)(options)
     _print(outcome, options)
     return int(outcome.failed)
 

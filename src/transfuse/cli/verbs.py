@@ -1,8 +1,6 @@
-"""The table of verbs. A new one is a function in a file beside this, and a row here."""
+"""The table of verbs: what can be typed. What each does is in `handlers`."""
 
 from __future__ import annotations
-
-from argparse import Namespace
 
 from .options import (
     ARCHITECTURE,
@@ -23,83 +21,13 @@ from .options import (
     WEIGHTS,
     checkpoints,
 )
-from .records import Option, Outcome, Verb
-
-# Handlers import what they need when they are called: help and completion do without torch.
-
-
-def _fuse(options: Namespace) -> Outcome:
-    from .fusing import fuse
-
-    return fuse(options)
-
-
-def _align(options: Namespace) -> Outcome:
-    from .fusing import align
-
-    return align(options)
-
-
-def _run(options: Namespace) -> Outcome:
-    from .fusing import fuse_as_file_says
-
-    return fuse_as_file_says(options)
-
-
-def _trace(options: Namespace) -> Outcome:
-    from .tracing import trace
-
-    return trace(options)
-
-
-def _barrier(options: Namespace) -> Outcome:
-    from .measuring import barrier
-
-    return barrier(options)
-
-
-def _plane(options: Namespace) -> Outcome:
-    from .measuring import plane
-
-    return plane(options)
-
-
-def _report(options: Namespace) -> Outcome:
-    from .measuring import report
-
-    return report(options)
-
-
-def _methods(options: Namespace) -> Outcome:
-    from .showing import methods
-
-    return methods(options)
-
-
-def _inspect(options: Namespace) -> Outcome:
-    from .showing import inspect
-
-    return inspect(options)
-
-
-def _demo(options: Namespace) -> Outcome:
-    from .showing import demo
-
-    return demo(options)
-
-
-def _completion(options: Namespace) -> Outcome:
-    from .completing import completion
-
-    return completion(options)
-
+from .records import Option, Verb
 
 VERBS: dict[str, Verb] = {
     "fuse": Verb(
         "fuse checkpoints into one",
         (checkpoints(None, "two or more; one alone with --target"), *RESULT, *ARCHITECTURE, LAYOUT, *METHOD, *TARGET,
          *UNLABELED, *CORRECTIONS, *MESSAGES),
-        _fuse,
         """
   transfuse fuse a.pt b.pt -o ab.pt --model mypackage.nets:CNN --model-args width=64 --input-shape 1,28,28
   transfuse fuse a.safetensors b.safetensors c.safetensors -o abc.safetensors --model vgg11 --weights 2 1 1
@@ -113,7 +41,6 @@ VERBS: dict[str, Verb] = {
         (Option(("model_file",), "what to bring to another order", metavar="CHECKPOINT", is_path=True, again=True),
          Option(("--to",), "the reference", "result", "CHECKPOINT", required=True, is_path=True, again=True),
          *RESULT, *ARCHITECTURE, LAYOUT, *METHOD, *MESSAGES),
-        _align,
         """
   transfuse align b.pt --to a.pt -o b-aligned.pt --model nets.py:CNN --input-shape 1,28,28
 """,
@@ -121,7 +48,6 @@ VERBS: dict[str, Verb] = {
     "trace": Verb(
         "find which axes of which tensors move together, and prove it",
         (*ARCHITECTURE, LAYOUT, *TRACE, *MESSAGES),
-        _trace,
         """
   transfuse trace --model resnet18 > layout.yaml
   transfuse trace --model nets.py:CNN --input-shape 1,28,28 --checkpoint a.pt
@@ -132,7 +58,6 @@ VERBS: dict[str, Verb] = {
         "measure the loss on the way from one checkpoint to another",
         (checkpoints(2, "two of one architecture and width"), *FIGURES, *ARCHITECTURE, *METHOD, *LABELED, *BARRIER,
          *MESSAGES),
-        _barrier,
         """
   transfuse barrier a.pt b.pt --model mlpnet --data test.safetensors -o barrier.json --plot barrier.svg
   transfuse barrier a.pt b.pt --model mlpnet --evaluate checks.py:accuracy --align
@@ -141,7 +66,6 @@ VERBS: dict[str, Verb] = {
     "plane": Verb(
         "measure the loss on the plane through three checkpoints",
         (checkpoints(3, "three of one architecture and width"), *FIGURES, *ARCHITECTURE, *LABELED, *PLANE, *MESSAGES),
-        _plane,
         """
   transfuse plane a.pt b.pt b-aligned.pt --model mlpnet --data test.safetensors --plot plane.svg
 """,
@@ -152,7 +76,6 @@ VERBS: dict[str, Verb] = {
          Option(("-o", "--out"), "the page (.html)", "result", "FILE", required=True, is_path=True, writes=True),
          FORCE,
          *ARCHITECTURE, *METHOD, WEIGHTS, *LABELED, *MESSAGES),
-        _report,
         """
   transfuse report a.pt b.pt -o report.html --model mlpnet --data test.safetensors
 """,
@@ -161,7 +84,6 @@ VERBS: dict[str, Verb] = {
         "fuse as a YAML file says",
         (Option(("config",), "YAML; a key for every option of `transfuse fuse`", metavar="FILE", is_path=True),
          DRY_RUN, FORCE, *MESSAGES),
-        _run,
         """
   transfuse run merge.yml --dry-run
 
@@ -178,13 +100,11 @@ VERBS: dict[str, Verb] = {
     "methods": Verb(
         "list the methods with their options and citations",
         (Option(("name",), "only this one", metavar="NAME", number="?"), *MESSAGES),
-        _methods,
     ),
     "inspect": Verb(
         "show what is in a checkpoint, and where it comes from",
         (Option(("path",), "a file or folder", metavar="CHECKPOINT", is_path=True),
          Option(("--hash",), "also the SHA-256 of its files", switch=True), *MESSAGES),
-        _inspect,
         """
   transfuse inspect fused.safetensors
   transfuse inspect bert-a/ --json
@@ -194,11 +114,9 @@ VERBS: dict[str, Verb] = {
         "train, fuse and compare small networks on handwritten digits",
         (Option(("--folder",), "where to (default: demo)", metavar="PATH", default="demo", is_path=True),
          Option(("--fresh",), "train again instead of using the networks kept there", switch=True), *MESSAGES),
-        _demo,
     ),
     "completion": Verb(
         "print a script for the completion of a shell",
         (Option(("shell",), "the shell", choices=("bash", "zsh", "tcsh")), *MESSAGES),
-        _completion,
     ),
 }  # fmt: skip

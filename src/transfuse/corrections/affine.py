@@ -139,8 +139,8 @@ def written(
         seen: The site.
         state: The present state.
         new: The matrix of each part.
-        mean: Of each row without its constant: becomes the running mean of a norm.
-        variance: Of each row without its constant: becomes the running variance of a norm.
+        mean: What each row gives on average, without its constant: becomes the running mean of a norm.
+        variance: The variance of what each row gives: becomes the running variance of a norm.
     """
     if seen.recurrence is not None:
         found = _recurrent_written(seen, state, new)

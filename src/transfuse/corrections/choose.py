@@ -15,8 +15,8 @@ from torch import nn
 
 from ..activations import Batches, observe
 from ..errors import InputError, listing
-from ..modules import live_tensors, undisturbed
-from ..progress import Progress, watching
+from ..modules import live_tensors, shares_of, undisturbed
+from ..progress import Progress, unwatched, watching
 from ..types import Forward, Watch
 from .affine import has_constant
 from .batch_norm import norms_of
@@ -79,7 +79,7 @@ def correct(  # noqa: PLR0913
     given = list(parents or ())
     rows = _rows_to_try(method, model, given)
     batches = Batches.of(data, forward=forward)
-    shares = _shares(weights, len(given))
+    shares = shares_of(weights, len(given))
     with watching(progress, "correcting") as watch:
         result, done = best_of(rows, Uncorrected(model, given, shares, batches, biases), watch, forced=method != AUTO)
     result.correction = done  # type: ignore[assignment]
@@ -92,8 +92,8 @@ class Uncorrected:
 
     Args:
         model: The fused network.
-        parents: Its aligned parents.
-        weights: Their proportions.
+        parents: The networks that were fused, aligned.
+        weights: Proportions of the parents, summing to 1.
         batches: Inputs.
         biases: Layers without a bias may get one.
         synthetic: Inputs beside the others, by which all corrections are judged and which those go by that they serve:
@@ -122,7 +122,7 @@ class Uncorrected:
 
 
 def best_of(
-    rows: Sequence[str], start: Uncorrected, watch: Watch = lambda stage, done, total: None, *, forced: bool = False
+    rows: Sequence[str], start: Uncorrected, watch: Watch = unwatched, *, forced: bool = False
 ) -> tuple[nn.Module, Corrected]:
     """The network with the correction that makes its outputs nearest to the parents' mean, and what was done.
 
@@ -203,14 +203,6 @@ def _unlike(model: nn.Module, parent: nn.Module, number: int) -> list[str]:
     own, theirs = ({name: tuple(x.shape) for name, x in live_tensors(each).items()} for each in (model, parent))
     return [f"parent {number}: {name} is {theirs.get(name)}, in the model {shape}" for name, shape in own.items()
             if theirs.get(name) != shape]  # fmt: skip
-
-
-def _shares(weights: Sequence[float] | None, count: int) -> list[float]:
-    """Proportions of parents that sum to 1; equal ones if none are given."""
-    given = [1.0] * count if weights is None else [float(weight) for weight in weights]
-    if len(given) != count or (count and (min(given) < 0 or not 0 < sum(given) < float("inf"))):
-        raise InputError(f"weights are {given}; expected a non-negative number for each of {count} parents, not all 0")
-    return [weight / sum(given) for weight in given]
 
 
 def _add_biases(task: Task) -> None:

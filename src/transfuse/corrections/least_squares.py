@@ -72,9 +72,9 @@ class Equations:
         Args:
             start: Where the ridge pulls to.
             found: The solution of these equations, in which they count alike.
-            ridge: Of that solution.
+            ridge: The ridge by which that solution was found.
             weighted: The samples of these equations, each time from the first.
-            mean: Of their weights.
+            mean: The mean weight of these samples.
             constant: Whether the last feature is one, which is free.
         """
         penalty, factor = mean * self._penalty(ridge, constant), self._factor(ridge, constant)

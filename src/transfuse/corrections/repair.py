@@ -48,7 +48,7 @@ class Moments:
 
     @property
     def mean(self) -> Tensor:
-        """Means [kinds, rows]."""
+        """The mean over all samples [kinds, rows]."""
         return self.first / self.count
 
     @property

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from ..renamed import telling_new_names
 from .batch_norm import match_statistics, reset_statistics
 from .refit import refit_sites
 from .repair import repair_sites, rescale_in_closed_form, rescale_sites
@@ -18,6 +19,7 @@ AUTO = "auto"  # in place of a row: the best of all that can be made, or none
 NONE = "none"  # in place of a row: the network stays as it is
 
 
+@telling_new_names
 @dataclass(frozen=True)
 class Correction:
     """A correction: a row of the table `CORRECTIONS`.

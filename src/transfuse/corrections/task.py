@@ -41,7 +41,7 @@ class Task:
     Args:
         network: A copy of the fused network that may be changed, in evaluation mode.
         parents: The networks that were fused, aligned, of the same widths, in evaluation mode.
-        weights: Their proportions.
+        weights: Proportions of the parents, summing to 1.
         batches: Inputs without labels.
         step: Called with the number of sites that are done and of all, for progress.
         carry: For each parent and site, a matrix [network's rows, parent's rows] that carries what comes out there;

@@ -19,7 +19,7 @@ from torch import nn
 
 from ..files import write_whole
 from ..fusing import Fusion, fuse
-from ..modules import Ensemble
+from ..modules import Ensemble, private_randomness
 from ..report import Table
 from ..tracing import trace
 from .data import digits
@@ -55,7 +55,7 @@ def run(folder: Path, *, fresh: bool = False, quiet: bool = False) -> tuple[dict
     threads = torch.get_num_threads()
     torch.set_num_threads(1)  # networks this small are slower on more, and the figures would depend on their number
     try:
-        with torch.random.fork_rng(devices=[]):
+        with private_randomness():
             return _run(folder, fresh=fresh, quiet=quiet)
     finally:
         torch.set_num_threads(threads)

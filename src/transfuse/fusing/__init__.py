@@ -1,6 +1,6 @@
 """Fusing: one pipeline over states, plain or lazy, and on it `fuse` and `align` for modules."""
 
-from .checking import method_row, proportions, target_widths
+from .checking import method_row, target_widths
 from .networks import align, fuse
 from .pipeline import fuse_states
 from .results import FusedStates, Fusion
@@ -12,6 +12,5 @@ __all__ = [
     "fuse",
     "fuse_states",
     "method_row",
-    "proportions",
     "target_widths",
 ]

@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from math import inf
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -29,18 +28,8 @@ def method_row(method: str, options: Mapping[str, Any]) -> Method:
     if method not in METHODS:
         raise InputError(f"no method is called {method!r}; the methods: {', '.join(METHODS)}")
     if problems := METHODS[method].problems(options):
-        raise InputError(listing(f"method {method} cannot be used so:", problems))
+        raise InputError(listing(f"method {method} cannot take these options:", problems))
     return METHODS[method]
-
-
-def proportions(weights: Sequence[float] | None, count: int) -> list[float]:
-    """Weights that sum to 1."""
-    given = [1.0] * count if weights is None else [float(weight) for weight in weights]
-    if len(given) != count:
-        raise InputError(f"{len(given)} weights for {count} models; give one for each")
-    if not all(np.isfinite(weight) and weight >= 0 for weight in given) or sum(given) == 0:
-        raise InputError(f"weights are {given}; expected non-negative numbers, not all zero")
-    return [weight / sum(given) for weight in given]
 
 
 def target_widths(layout: Layout, own: Mapping[str, int], wanted: Mapping[str, int]) -> dict[str, int]:

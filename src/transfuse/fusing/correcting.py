@@ -41,7 +41,9 @@ def check_correction(method: str, model: nn.Module, *, inputs: bool) -> None:
     if method in CORRECTIONS and not inputs:
         raise InputError(f"correct is {method!r}, but there are no inputs; pass data= or example_inputs")
     if method in CORRECTIONS and CORRECTIONS[method].needs_batch_norm and not norms_of(model):
-        raise InputError(f"correct is {method!r}, but the models have no batch norm with running statistics")
+        raise InputError(
+            f"correct is {method!r}, but the models have no batch norm with running statistics; choose another"
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,11 +51,11 @@ class Parents:
     """The networks that were fused.
 
     Args:
-        models: As they were given.
-        aligned: In the common order.
-        weights: Their proportions.
+        models: The networks as they were given.
+        aligned: The networks in the common order.
+        weights: Proportions of the networks, summing to 1.
         layout: Which axes move together.
-        couplings: Of each model, by space.
+        couplings: For each network its couplings, by space.
         balance: Whether the models were brought to a canonical scale before they were coupled.
     """
 

@@ -28,7 +28,7 @@ class Outputs:
 
 
 def as_first_model(couplings: Sequence[Couplings]) -> list[dict[str, Coupling]]:
-    """The same couplings, the target's units numbered (and signed) as the first model's where that one is permuted."""
+    """Couplings whose target's units are numbered (and signed) as the first model's, where that one is permuted."""
     first = couplings[0]
     return [
         {name: coupling.relative_to(own) if isinstance(own := first[name], Permutation) else coupling

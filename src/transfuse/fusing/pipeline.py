@@ -17,9 +17,10 @@ from ..barycenter import CouplingMatrices, Problem, Step, objective_of
 from ..errors import InputError
 from ..layout import Layout
 from ..lazy import LazyState
+from ..modules import shares_of
 from ..progress import Progress, watching
 from ..types import State
-from .checking import check_states, method_row, proportions, target_widths
+from .checking import check_states, method_row, target_widths
 from .inputs import Activations
 from .outputs import as_first_model, eager_outputs, lazy_outputs
 from .results import FusedStates
@@ -36,25 +37,25 @@ def fuse_states(  # noqa: PLR0913
     Args:
         states: One or more. Lazy states give lazy results: tensors are read when needed and made when asked for.
         layout: Which axes move together.
-        method: As in `fuse`.
-        weights: As in `fuse`.
-        widths: Of the result, by space.
+        method: A row of `transfuse.METHODS`.
+        weights: Proportions of the states, non-negative; default: equal.
+        widths: Widths of the result by space; default: those of the first state.
         activations: What units are matched by, beside weights or instead.
         aligned: Give every model in the common order as well: as much memory as the models.
         low_memory: Keep no tensor of lazy states: nothing but couplings, factors of units and a sum of the models
             (the size of the result) is there, and every tensor is read again whenever it is needed.
-        seed: As in `fuse`.
-        progress: As in `fuse`.
-        **options: Of the method.
+        seed: Seed of the order of sweeps and of restarts.
+        progress: Show how far it is; see `fuse`.
+        **options: Options of the method; `transfuse.METHODS[method].options` lists them.
     """
     started = time.perf_counter()
     row = method_row(method, options)
     if row.terms not in (None, "weights") and activations is None:
         raise InputError(f"method {method} matches units by {row.terms}, which states alone do not have; use `fuse`")
     if not states:
-        raise InputError("no states to fuse; give one or more")
+        raise InputError("states is empty; give one or more states to fuse")
     layout.check(*states)
-    shares = proportions(weights, len(states))
+    shares = shares_of(weights, len(states))
     check_states(states, layout, type_of(states))
     wanted = target_widths(layout, layout.widths(states[0]), widths or {})
     own = working_states(states, layout, balance=row.balance, low_memory=low_memory)

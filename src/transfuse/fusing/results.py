@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from torch import nn
 
@@ -14,7 +14,7 @@ from ..barycenter import CouplingMatrices, Step
 from ..corrections import NONE, Corrected
 from ..layout import Layout
 from ..progress import Progress
-from ..renamed import missing_attribute
+from ..renamed import telling_new_names
 from ..types import State
 
 
@@ -28,11 +28,11 @@ class FusedStates:
         couplings: For each model a mapping {space: matrix [target units, model units]}, with signs where units were
             negated. A matrix is made when it is asked for.
         history: The objective and the number of changes after each sweep.
-        status: How it ended.
+        status: How the fusion ended: "converged", or what has not, and what to raise.
         method: The method that was used.
         weights: Proportions of the models, summing to 1.
         layout: Which axes move together.
-        seed: Of the order of sweeps and of restarts.
+        seed: Seed of the order of sweeps and of restarts.
         options: Options of the method that were given.
         seconds: How long it took.
     """
@@ -50,7 +50,7 @@ class FusedStates:
     seconds: float = 0.0
 
     def __str__(self) -> str:
-        """A summary of a few lines."""
+        """What was fused, how, and how it ended, in four lines."""
         spaces = ", ".join(f"{space.name} {space.units}" for space in self.layout.spaces) or "none"
         shares = ", ".join(f"{weight:.3g}" for weight in self.weights)
         return (
@@ -59,6 +59,7 @@ class FusedStates:
         )
 
 
+@telling_new_names
 @dataclass(frozen=True, eq=False)
 class Fusion:
     """Fused modules: `model`, and every input as a module in the common order, beside what fusing states gives.
@@ -73,9 +74,6 @@ class Fusion:
     parents: tuple[nn.Module, ...] = ()
     correction: Corrected = field(default_factory=lambda: Corrected(NONE))
 
-    if not TYPE_CHECKING:  # a type checker shall go on to find attributes that do not exist
-        __getattr__ = missing_attribute
-
     @property
     def couplings(self) -> tuple[CouplingMatrices, ...]:
         """For each model a mapping {space: matrix [target units, model units]}."""
@@ -88,7 +86,7 @@ class Fusion:
 
     @property
     def status(self) -> str:
-        """How it ended."""
+        """How the fusion ended: "converged", or what has not, and what to raise."""
         return self.states.status
 
     @property
@@ -97,7 +95,7 @@ class Fusion:
         return self.states.layout
 
     def __str__(self) -> str:
-        """A summary of a few lines."""
+        """What was fused, how it ended, and which correction was made, in five lines."""
         return f"{self.states}\ncorrection: {self.correction}"
 
     def report(  # noqa: PLR0913
@@ -110,13 +108,13 @@ class Fusion:
         Args:
             path: The file; it is written whole or not at all.
             evaluate: `evaluate(model) -> float | dict`, as for `transfuse.barrier`; without it nothing is measured.
-            title: Of the page.
-            points: Of each barrier.
+            title: Title of the page; default: what was fused.
+            points: How many networks are evaluated on each barrier.
             grid: Points along each side of the plane; 0 for no plane.
             data: Unlabeled batches: batch norm is computed anew where networks were averaged; see `transfuse.barrier`.
             cache: A file that remembers values; see `transfuse.barrier`.
             workers: Processes to use; 0 for this one.
-            progress: Tell on stderr how long it will take.
+            progress: Show how far it is; see `fuse`.
         """
         from ..report import Request, write_report  # the one door upwards: `DOORS` in tests/test_rooms.py says why
 

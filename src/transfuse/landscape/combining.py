@@ -28,7 +28,7 @@ class Family:
     """Networks of one architecture and width, of which affine combinations are made.
 
     Args:
-        states: Their tensors, on one device.
+        states: The tensors of the networks, on one device.
         model: A private copy of the first network, into which combinations are written; nothing if they are states.
     """
 

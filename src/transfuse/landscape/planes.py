@@ -36,15 +36,15 @@ def plane(  # noqa: PLR0913
         origin: A module, or a state.
         x: Another one of the same architecture and width.
         y: A third one, not on the line through the others.
-        evaluate: As for `barrier`.
+        evaluate: `evaluate(network) -> float | dict`, as for `barrier`.
         grid: How many networks are evaluated along each side.
         margin: Around the marks, as a share of their extent.
         marks: Networks to be shown, by name: each is projected on the plane. Those of the three that are not among
             them are called `origin`, `x` and `y`.
-        data: As for `barrier`.
-        cache: As for `barrier`.
-        workers: As for `barrier`.
-        progress: As for `barrier`.
+        data: Unlabeled batches, from which statistics of batch norm are computed anew; see `barrier`.
+        cache: A file that remembers values; see `barrier`.
+        workers: Processes to use; 0 for this one.
+        progress: Show how far it is; see `barrier`.
         preview: Is given the plane on a coarser grid after about a tenth of the points, and then on finer ones.
 
     Raises:

@@ -179,7 +179,7 @@ class Plane(Record):
     marks: tuple[Mark, ...]
 
     def __getitem__(self, name: str) -> Mark:
-        """The mark of a name."""
+        """The mark that has a name."""
         found = {mark.name: mark for mark in self.marks}
         if name not in found:
             raise InputError(f"nothing on this plane is called {name!r}; the marks: {', '.join(found)}")

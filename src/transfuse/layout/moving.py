@@ -82,7 +82,7 @@ def permute(state: State, layout: Layout, actions: Mapping[str, Permutation]) ->
     widths = layout.widths(state)
     for name, element in actions.items():
         if objection := layout[name].symmetry.objection(element, widths[name]):
-            raise LayoutError(f"action on space {name}: {objection}")
+            raise LayoutError(f"the permutation of space {name}: {objection}")
     axes: dict[str, dict[int, list[Pair]]] = {}
     for block in layout.blocks(widths):
         if block.space in actions:
@@ -182,7 +182,7 @@ def slices(tensor: Tensor | Sliced, axis: int) -> Callable[[slice], Tensor]:
 
 
 def whole(tensor: Tensor | Sliced) -> Tensor:
-    """All of a tensor."""
+    """All of a tensor that may be made slice by slice."""
     return slices(tensor, 0)(slice(None))
 
 
@@ -192,7 +192,7 @@ def taken_slice(tensor: Tensor, axis: int, rows: slice) -> Tensor:
 
 
 def pieces(shape: Sequence[int], *, along: int = 0, least: int = 1) -> Iterator[slice]:
-    """Slices along an axis, small enough for the cache but of at least so many numbers; a vector is one."""
+    """Slices along an axis, small enough for the cache but of at least `least` numbers; a vector is one slice."""
     length, count = shape[along], math.ceil(math.prod(shape) / max(PIECE, least))
     if count <= 1 or len(shape) == 1:
         return iter([slice(None)])
@@ -268,7 +268,7 @@ def spread(values: Tensor, block: Block, into: Tensor) -> None:
 
 
 def _mix(tensor: Tensor, axis: int, pairs: Sequence[Pair], model: int, elements: Elements) -> Tensor:
-    """By couplings of any kind, block by block."""
+    """A tensor carried along one axis by couplings of any kind, block by block."""
     front = tensor.movedim(axis, 0)
     moving = sum(pair.models[model].positions.size for pair in pairs)
     length = len(front) - moving + sum(pair.target.positions.size for pair in pairs)

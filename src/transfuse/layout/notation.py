@@ -147,7 +147,7 @@ def _scalar(text: str) -> str:
 
 
 def _space_text(space: Space) -> str:
-    return " ".join([str(space.units), *["signs"] * space.signs, *["scales"] * space.scales])
+    return " ".join([str(space.units), *space.symmetry.words])
 
 
 def _axis_text(axis: Axis) -> str:
@@ -175,11 +175,12 @@ def _parse_reasons(tensor: str, reasons: Any) -> dict[int, str]:
 
 def _parse_space(name: str, value: Any) -> Space:
     words = str(value).split()
-    if not words or not _NUMBER.fullmatch(words[0]) or not set(words[1:]) <= {"signs", "scales"}:
+    known = Symmetry.all_words()
+    if not words or not _NUMBER.fullmatch(words[0]) or not set(words[1:]) <= set(known):
         raise LayoutError(
-            f"space {name}: cannot read {value!r}; expected its width and, if any, signs and scales ('8 signs')"
+            f"space {name}: cannot read {value!r}; expected its width and, if any, {' and '.join(known)} ('8 signs')"
         )
-    return Space(name, _number(words[0], MOST_UNITS, f"space {name}"), Symmetry("signs" in words, "scales" in words))
+    return Space(name, _number(words[0], MOST_UNITS, f"space {name}"), Symmetry(**dict.fromkeys(words[1:], True)))
 
 
 def _parse_axes(tensor: str, axes: Any) -> tuple[Axis, ...]:

@@ -53,7 +53,7 @@ class Layout:
             raise LayoutError(listing("the layout contradicts itself:", problems))
 
     def __reduce__(self) -> tuple[type[Layout], tuple[object, ...]]:
-        """Pickled as its parts."""
+        """A layout is pickled as its parts, and checked again when it is read."""
         return Layout, (self.spaces, dict(self.tensors), {name: dict(axes) for name, axes in self.fixed.items()})
 
     def __getitem__(self, name: str) -> Space:

@@ -16,6 +16,8 @@ from typing import Literal, Protocol, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from ..errors import LayoutError
+from ..renamed import telling_new_names
 from .symmetry import PERMUTATIONS, Symmetry
 
 Side = Literal["produces", "consumes"]
@@ -27,10 +29,11 @@ class HasShape(Protocol):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Length of each axis."""
+        """The length of each axis."""
         ...
 
 
+@telling_new_names
 @dataclass(frozen=True)
 class Space:
     """The units of one layer that move together.
@@ -44,6 +47,15 @@ class Space:
     name: str
     units: int
     symmetry: Symmetry = PERMUTATIONS
+
+    def __post_init__(self) -> None:
+        """Refuse a symmetry of another kind, such as a bare True.
+
+        Raises:
+            LayoutError: it is none.
+        """
+        if not isinstance(self.symmetry, Symmetry):
+            raise LayoutError(f"space {self.name}: symmetry is {self.symmetry!r}; expected Symmetry(signs=, scales=)")
 
     @property
     def signs(self) -> bool:

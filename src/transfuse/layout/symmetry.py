@@ -10,7 +10,7 @@ In: numbers of units, scores. Out: elements. Not here: how an element is applied
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ..transport import assignment
+from ..types import Array
 
 LARGEST_RANDOM_SCALE = np.exp(0.7)  # about 2: far enough from 1 to be seen, near enough not to drown other units
 
@@ -46,14 +47,14 @@ class Permutation:
 
     def __init__(
         self, order: Tensor | NDArray[np.int64] | Sequence[int],
-        factor: Tensor | NDArray[np.float64] | Sequence[float] | None = None,
+        factor: Tensor | Array | Sequence[float] | None = None,
     ) -> None:  # fmt: skip
         object.__setattr__(self, "order", _tensor(order))
         ones = np.ones(tuple(self.order.shape))
         object.__setattr__(self, "factor", _tensor(ones if factor is None else factor).to(self.order.device))
 
     @staticmethod
-    def scaling(factor: NDArray[np.float64]) -> Permutation:
+    def scaling(factor: Array) -> Permutation:
         """The element that leaves units where they are and multiplies each by a factor."""
         return Permutation(np.arange(len(factor)), factor)
 
@@ -149,6 +150,21 @@ class Symmetry:
 
     signs: bool = False
     scales: bool = False
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """What is allowed beyond permutation, in the words of the notation and of reports.
+
+        Example:
+            >>> Symmetry(scales=True).words
+            ('scales',)
+        """
+        return tuple(field.name for field in fields(self) if getattr(self, field.name))
+
+    @classmethod
+    def all_words(cls) -> tuple[str, ...]:
+        """The words of everything that any symmetry may allow beyond permutation."""
+        return tuple(field.name for field in fields(cls))
 
     def random_element(self, width: int, rng: np.random.Generator) -> Permutation:
         """A random element that is not trivial: where units can be permuted or negated, at least one is."""

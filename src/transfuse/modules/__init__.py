@@ -3,6 +3,7 @@
 from .checks import cause_of, check_model, check_runs, first_line, is_half
 from .ensemble import Ensemble, are_class_scores
 from .guards import RandomStates, evaluating, private_randomness, undisturbed
+from .proportions import shares_of
 from .rebuilding import with_state
 from .running import Arguments, numbers_in, run, tensors_in
 from .states import canonical_names, live_tensors, model_state, place_of, state_of, ties_of
@@ -25,6 +26,7 @@ __all__ = [
     "place_of",
     "private_randomness",
     "run",
+    "shares_of",
     "state_of",
     "tensors_in",
     "ties_of",

@@ -43,7 +43,7 @@ class Request:
 
 
 @dataclass(frozen=True)
-class Row:
+class ResultRow:
     """One network in the table of results: its name, what it is, how many parameters it has, and its values."""
 
     name: str
@@ -100,7 +100,7 @@ class Results:
         seconds: How long each part took.
     """
 
-    rows: tuple[Row, ...] = ()
+    rows: tuple[ResultRow, ...] = ()
     barriers: Mapping[str, Barrier] = field(default_factory=dict)
     plane: Plane | None = None
     notes: tuple[str, ...] = ()
@@ -108,7 +108,7 @@ class Results:
 
 
 @dataclass(frozen=True, eq=False)
-class Matching:
+class MatchedUnits:
     """How the units of the models were matched.
 
     Args:
@@ -139,5 +139,5 @@ class Report:
     title: str
     subject: Subject
     results: Results
-    matching: Matching
+    matching: MatchedUnits
     making: Making

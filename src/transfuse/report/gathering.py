@@ -18,7 +18,7 @@ from ..landscape.pictures import entries_per_row, pooled
 from ..methods import METHODS
 from ..modules import state_of
 from ..versions import package_versions
-from .contents import CouplingPicture, Making, Matching, Report, Request, Subject
+from .contents import CouplingPicture, Making, MatchedUnits, Report, Request, Subject
 from .results import alike, measured, parameter_count
 
 CELLS = 48  # along a side of a coupling's picture, which is about 150 pixels wide on the page
@@ -31,7 +31,7 @@ def gather(fusion: Fusion, request: Request, title: str | None = None) -> Report
         title=title or f"{len(fusion.parents)} × {type(fusion.model).__name__}, fused",
         subject=Subject(facts=_facts(fusion), layout=fusion.layout, widths=_widths(fusion)),
         results=results,
-        matching=Matching(
+        matching=MatchedUnits(
             couplings=tuple(_couplings(fusion.states)),
             similarity=_similarity(fusion),
             objective=tuple(step.objective for step in fusion.history),

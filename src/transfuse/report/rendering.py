@@ -18,10 +18,10 @@ from markupsafe import Markup
 from ..landscape import Barrier
 from ..landscape.pictures import PLACES, barrier_label, short_number
 from ..layout import Layout
-from . import tables
 from .contents import Report, Results
 from .surface import plane_map
 from .svg import coupling_squares, curves
+from .tables import barrier_table, mark_table, result_table, space_table, time_table, with_unit
 
 OWN = "transfuse.report"  # whose templates every page shares
 LISTED = 12  # names of tensors for one reason that are written out; a network may have thousands, the rest is counted
@@ -47,10 +47,11 @@ def _environment(package: str) -> Environment:
         loader=ChoiceLoader([PackageLoader(name) for name in dict.fromkeys([package, OWN])]), autoescape=True,
         undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True,
     )  # fmt: skip
-    environment.filters.update(short=short_number, with_unit=tables.with_unit, bar_width=_bar_width)
+    environment.filters.update(short=short_number, with_unit=with_unit, bar_width=_bar_width)
     environment.globals.update(
-        asset=_asset, tables=tables, barrier_curves=barrier_curves, objective_curve=objective_curve,
-        plane_map=plane_map, coupling_squares=coupling_squares,
+        asset=_asset, result_table=result_table, barrier_table=barrier_table, mark_table=mark_table,
+        space_table=space_table, time_table=time_table, barrier_curves=barrier_curves,
+        objective_curve=objective_curve, plane_map=plane_map, coupling_squares=coupling_squares,
     )  # fmt: skip
     return environment
 

@@ -22,7 +22,7 @@ from ..fusing import Fusion
 from ..landscape import Axes, Barrier, Evaluator, Family, Plane, Survey, barrier, classification, plane
 from ..landscape.geometry import FLAT
 from ..modules import Ensemble, are_class_scores, state_of, tensors_in, with_state
-from .contents import Request, Results, Role, Row
+from .contents import Request, ResultRow, Results, Role
 
 PAIRS = 3  # barriers from the first model to this many others: more curves than that are not told apart
 
@@ -42,7 +42,7 @@ def measured(fusion: Fusion, request: Request) -> Results:
     return Results(rows=rows, barriers=barriers, plane=surface, notes=tuple(notes), seconds=seconds)
 
 
-def _rows(fusion: Fusion, request: Request, notes: list[str]) -> Iterator[Row]:
+def _rows(fusion: Fusion, request: Request, notes: list[str]) -> Iterator[ResultRow]:
     """The models as they are, their plain average, the fused network, and the ensemble."""
     for number, model in enumerate(fusion.parents, start=1):
         yield _row(f"model {number}", "parent", model, request)
@@ -59,7 +59,7 @@ def _rows(fusion: Fusion, request: Request, notes: list[str]) -> Iterator[Row]:
         yield _ensemble_row(fusion, request)
 
 
-def _ensemble_row(fusion: Fusion, request: Request) -> Row:
+def _ensemble_row(fusion: Fusion, request: Request) -> ResultRow:
     """The row of the ensemble, whose name says what was averaged: class probabilities, or outputs of another kind."""
     own_measure = isinstance(request.evaluate, Evaluator) and request.evaluate.scores is not classification
     ensemble = Ensemble(fusion.parents, fusion.states.weights, classes=not own_measure)
@@ -70,10 +70,10 @@ def _ensemble_row(fusion: Fusion, request: Request) -> Row:
     return replace(row, name=f"ensemble (mean of {averaged})")
 
 
-def _row(name: str, role: Role, model: nn.Module, request: Request, data: Any = None) -> Row:
+def _row(name: str, role: Role, model: nn.Module, request: Request, data: Any = None) -> ResultRow:
     survey = Survey(request.evaluate, data)
     ((_, values),) = survey.measure(Family.of({name: model}), [(1.0,)], name)
-    return Row(name=name, role=role, parameters=parameter_count(model), values=values)
+    return ResultRow(name=name, role=role, parameters=parameter_count(model), values=values)
 
 
 def parameter_count(model: nn.Module) -> int:

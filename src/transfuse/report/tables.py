@@ -86,7 +86,7 @@ def time_table(making: Making) -> Table:
 
 def symmetry_told(space: Space) -> str:
     """What can be done to the units of a space beside permuting them."""
-    return ", ".join(name for name, has in (("signs", space.signs), ("scales", space.scales)) if has) or "nothing"
+    return ", ".join(space.symmetry.words) or "nothing"
 
 
 def exact(value: float) -> str:

@@ -15,6 +15,7 @@ from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from ..activations import Batches, observe
+from ..errors import InputError
 from ..modules import Arguments, cause_of, is_half, numbers_in, tensors_in, undisturbed
 from ..progress import Progress, watching
 from .inversion import INVERSION_STEPS, Inverted, inverted_inputs
@@ -28,8 +29,9 @@ EFFORT_ELSEWHERE = 2e15  # the same on devices that are not listed, which are fa
 
 WITHOUT = "no correction by synthetic inputs: {cause}"  # the fusion itself goes on: it does not need them
 ONLY_INVERTED = (
-    "networks with convolutions are corrected by synthetic inputs only if they see classes in them, since plain noise "
-    "was found to harm them, and here {why}; pass data=, inputs without labels, or ask for a correction by its name"
+    "networks with convolutions are corrected by synthetic inputs only if they see classes in them, since inputs "
+    "that are merely drawn harm them, and here {why}; pass data=, inputs without labels, or ask for a correction by "
+    "its name"
 )
 TOO_LONG = (
     "it would take too long to invert as few as {fewest} samples (more than {effort:.0e} floating-point operations; "
@@ -49,7 +51,7 @@ def synthetic_inputs(
         models: The networks; the covariance of what is drawn comes from their first weights.
         example_inputs: A tensor, a tuple of positional arguments, or a dict of keyword arguments.
         samples: How many; default: 200 for networks with convolutions, 500 for others.
-        seed: For what is drawn.
+        seed: Seed of the random numbers.
 
     Example:
         >>> net = nn.Sequential(nn.Linear(3, 4), nn.ReLU())
@@ -131,7 +133,7 @@ class SyntheticInputs:
             example: What the inputs shall be like; none: there are no such inputs.
             plain: Networks with convolutions get inputs that are not inverted too, if there are no others.
             data: Whether there is data.
-            seed: For what is drawn.
+            seed: Seed of the random numbers.
             progress: Who is told how far it is.
         """
         if example is None or is_half(models[0]):
@@ -163,8 +165,8 @@ def _unusable(models: Sequence[nn.Module], batches: Batches) -> str:
         for batch in batches:
             for model in models:
                 numbers_in(batch.run(model))
-    except Exception as error:  # the networks' own code runs here, and may raise anything: it is told
-        return WITHOUT.format(cause=cause_of(error))
+    except InputError as error:  # whatever a network raises comes as one
+        return WITHOUT.format(cause=error)
     return ""
 
 

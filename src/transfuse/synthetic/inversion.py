@@ -25,6 +25,7 @@ from torch.utils import _pytree as pytree
 from ..activations import Batches
 from ..errors import InputError
 from ..modules import are_class_scores, first_line, tensors_in
+from ..progress import unwatched
 from ..types import Watch
 
 INVERSION_STEPS = 20  # of Adam, for each batch: after these, networks were found to see the assigned classes
@@ -44,9 +45,7 @@ class Inverted:
     why_not: str = ""
 
 
-def inverted_inputs(
-    models: Sequence[nn.Module], drawn: Batches, watch: Watch = lambda stage, done, total: None
-) -> Inverted:
+def inverted_inputs(models: Sequence[nn.Module], drawn: Batches, watch: Watch = unwatched) -> Inverted:
     """Drawn inputs, moved until every network sees an assigned class in each sample.
 
     Args:

@@ -74,10 +74,10 @@ def drawn_inputs(models: Sequence[nn.Module], example: Arguments, *, samples: in
 
     Args:
         models: Networks of one architecture, in evaluation mode.
-        example: Their inputs.
+        example: Inputs on which the networks run.
         samples: How many in all batches; if the networks take no other number of samples than the example has, every
             batch has the size of the example.
-        seed: For what is drawn.
+        seed: Seed of the random numbers.
     """
     leaves, tree = pytree.tree_flatten((example.args, dict(example.kwargs)))
     axis = _sample_axis(models[0], leaves, tree)

@@ -22,14 +22,14 @@ from dataclasses import replace
 import numpy as np
 import torch
 from numpy.polynomial import Chebyshev
-from numpy.typing import NDArray
 from torch import Tensor
 
 from ...layout import PERMUTATIONS, Permutation
-from ...types import Watch
+from ...progress import unwatched
+from ...types import Array, Watch
 from ..coupling import Coupling, Couplings, Plan, same
-from ..history import Step, unwatched
-from ..objective import barycenter, objective_of
+from ..history import Step
+from ..objective import means, objective_of
 from ..problem import Problem
 from ..scores import unit_scores
 from .equal_widths import check_equal_widths
@@ -114,7 +114,7 @@ def _towards(problem: Problem, here: Point) -> Point:
     Where a space stands on two axes of a tensor, both count. Of two models the first stays (the paper's matching of a
     pair): if both moved, each would go to where the other one was.
     """
-    mean = barycenter(replace(problem, weights=[1 / len(here)] * len(here)), here, problem.terms)
+    mean = means(replace(problem, weights=[1 / len(here)] * len(here)), here, problem.terms)
     found: list[Couplings] = list(here)
     for model in range(1 if len(here) == 2 else 0, len(here)):
         own = here[model]
@@ -142,7 +142,7 @@ def longest_climb(value: Callable[[float], float], *, degree: int) -> float:
     return float(candidates[np.argmax([value(float(place)) for place in candidates])])
 
 
-def _agreements(problem: Problem, places: Sequence[Sequence[Couplings]]) -> NDArray[np.float64]:
+def _agreements(problem: Problem, places: Sequence[Sequence[Couplings]]) -> Array:
     """For places a, b that carry model p to X_a,p and X_b,p: the matrix of `sum_{p != q} <X_a,p, X_b,q> / 2`.
 
     A sum over pairs is `<sum_p X_p, sum_q Y_q> - sum_p <X_p, Y_p>`: linear in the number of models.

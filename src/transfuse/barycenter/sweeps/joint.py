@@ -18,9 +18,10 @@ from torch import Tensor
 
 from ...layout import Permutation
 from ...layout.moving import Sliced, pieces, taken_slice, whole
+from ...progress import unwatched
 from ...types import State, Watch
 from ..coupling import Coupling, Couplings, packed, permutes, same
-from ..history import Step, unwatched
+from ..history import Step
 from ..matching import best_match
 from ..objective import term
 from ..problem import Problem
@@ -40,7 +41,7 @@ def jointly(
         problem: The models.
         start: Couplings of each model to start from.
         signs: Units may be negated where their space allows.
-        rng: For the order of the spaces.
+        rng: Draws the order in which spaces are gone through.
         sweeps: Most sweeps over all spaces and models.
         watch: Is told of each space.
     """

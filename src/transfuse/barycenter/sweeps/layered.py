@@ -11,11 +11,12 @@ from collections.abc import Collection, Iterable, Sequence
 from math import nan
 
 from ...layout.moving import Pair
+from ...progress import unwatched
 from ...types import State, Watch
 from ..coupling import Coupling, Plan, permutes, same
-from ..history import Step, unwatched
+from ..history import Step
 from ..matching import EXACT, Matching, couple
-from ..objective import barycenter
+from ..objective import means
 from ..problem import Problem
 from ..starts import merged
 
@@ -49,7 +50,7 @@ def layer_by_layer(
         if itself and len(couplings) == 2 and updates and not problem.is_quadratic(space, tensors):
             changed = 0  # what agrees best with the first model also does with the mean of both: updates change nothing
         for _ in range(updates if changed else 0):
-            target = barycenter(problem, couplings, tensors)
+            target = means(problem, couplings, tensors)
             couplings, changed = _coupled(problem, space, target, couplings, matching, range(len(couplings)))
             if not changed:
                 break

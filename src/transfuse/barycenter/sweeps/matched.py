@@ -24,10 +24,11 @@ import torch
 from torch import Tensor
 
 from ...layout import Permutation
+from ...progress import unwatched
 from ...transport import assignment
 from ...types import Watch
 from ..coupling import Coupling
-from ..history import Step, unwatched
+from ..history import Step
 from ..objective import objective_of
 from ..problem import Problem
 from ..scores import features

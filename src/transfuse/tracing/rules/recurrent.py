@@ -131,7 +131,7 @@ def _weights(params: Sequence[Value], *, biases: bool, projected: bool, layers: 
 
 
 @rule("lstm", "gru", "rnn_tanh", "rnn_relu")
-def recurrent(t: Algebra, call: Call) -> Sequence[Labels]:
+def recurrent_layers(t: Algebra, call: Call) -> Sequence[Labels]:
     """Layers and directions of a recurrent network, on padded or on packed sequences."""
     name = call.name.removeprefix("aten::")
     packed = "data" in call.arguments
