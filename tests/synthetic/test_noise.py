@@ -150,3 +150,13 @@ def test_an_example_of_zeros_gives_noise_of_size_one():
 def test_float64_stays_float64():
     model = nn.Linear(3, 4).double()
     assert drawn([model], torch.randn(2, 3).double())[0][0][0].dtype == torch.float64
+
+
+@pytest.mark.parametrize("channels_last", [False, True])
+def test_images_lie_in_memory_as_the_example_does(channels_last):
+    example = torch.randn(2, 3, 8, 8)
+    example = example.to(memory_format=torch.channels_last) if channels_last else example
+    model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(), nn.AdaptiveAvgPool2d(1))
+    for (image,), _ in drawn([model], example):
+        assert image.is_contiguous() is not channels_last
+        assert image.is_contiguous(memory_format=torch.channels_last) is channels_last

@@ -24,7 +24,7 @@ from ..errors import InputError
 from ..fusing import FusedStates, fuse_states, proportions, target_widths
 from ..fusing import fuse as fuse_modules
 from ..layout import in_scale_of
-from ..lazy import Entry, LazyState, as_lazy, entries_of
+from ..lazy import Entry, LazyState, as_lazy, entries_of, in_type
 from ..methods import METHODS
 from ..types import State
 from .architectures import blueprint
@@ -200,4 +200,4 @@ def _in_types(tensors: State, like: Mapping[str, Entry], dtype: torch.dtype | No
     for name, entry in entries_of(tensors).items():
         own = like[name].dtype
         entries.append(Entry(name, dtype if dtype is not None and own.is_floating_point else own, entry.shape))
-    return LazyState(entries, lambda entry: tensors[entry.name].to(entry.dtype))
+    return LazyState(entries, lambda entry: in_type(entry.name, tensors[entry.name], entry.dtype))

@@ -14,6 +14,7 @@ from ..activations import Batches
 from ..corrections import AUTO, NONE
 from ..errors import InputError
 from ..layout import Layout, in_scale_of
+from ..lazy import in_type
 from ..modules import Arguments, check_runs, model_state, undisturbed, with_state
 from ..progress import Progress
 from ..synthetic import SyntheticInputs
@@ -134,6 +135,8 @@ def align(
 ) -> nn.Module:
     """A copy of a network that computes the same function, with its units in the order (and scale) of a reference."""
     fusion = fuse([to, model], example_inputs, layout=layout, weights=[1.0, 1.0], correct="none", seed=seed)
-    reference = working_state(model_state(to), type_of([model_state(to)]))
     twin = fusion.aligned[1]
-    return with_state(twin, in_scale_of(reference, model_state(twin), fusion.states.layout))
+    own = model_state(twin)
+    kind = type_of([own, model_state(to)])
+    moved = in_scale_of(working_state(model_state(to), kind), working_state(own, kind), fusion.layout)
+    return with_state(twin, {name: in_type(name, tensor, own[name].dtype) for name, tensor in moved.items()})
