@@ -43,9 +43,7 @@ def rescaled(network: nn.Sequential, scales: list[float], *, by_unit: bool = Fal
 def test_a_rescaled_network_comes_to_the_same_scale(depth: int, scales: list[float], by_unit: bool):
     network = chain(depth)
     layout = trace(network, torch.randn(4, 6), proof=False)
-    one, other = (
-        balanced(each.state_dict(), layout) for each in (network, rescaled(network, scales, by_unit=by_unit))
-    )
+    one, other = (balanced(each.state_dict(), layout) for each in (network, rescaled(network, scales, by_unit=by_unit)))
     for name, tensor in one.items():
         torch.testing.assert_close(other[name], tensor, rtol=1e-5, atol=1e-6 * float(tensor.abs().max()))
 

@@ -6,25 +6,37 @@ The models are never modified. Everything that cannot work is refused before wor
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from torch import nn
 
 from ..activations import Batches
+from ..barycenter import permutes
 from ..corrections import AUTO, NONE
 from ..errors import InputError
 from ..layout import Layout, in_scale_of
 from ..lazy import in_type
-from ..modules import Arguments, check_runs, model_state, undisturbed, with_state
+from ..modules import (
+    Arguments,
+    check_copies,
+    check_runs,
+    model_state,
+    told_unwrapped,
+    undisturbed,
+    unwrapped,
+    with_state,
+)
 from ..progress import Progress
 from ..synthetic import SyntheticInputs
 from ..tracing import trace
-from ..types import Forward
+from ..types import Forward, State
 from .checking import method_row
 from .correcting import Parents, check_correction, corrected
 from .inputs import Inputs, TermsName
 from .pipeline import fuse_states
 from .results import Fusion
+from .verifying import Verified, verified
 from .working import type_of, working_state
 
 
@@ -32,7 +44,8 @@ def fuse(  # noqa: PLR0913
     models: Sequence[nn.Module], example_inputs: Any = None, *, method: str = "auto",
     weights: Sequence[float] | None = None, target: nn.Module | Mapping[str, int] | None = None,
     layout: Layout | None = None, data: Any = None, terms: TermsName | None = None, correct: str | None = None,
-    synthetic: bool = True, forward: Forward | None = None, seed: int = 0, progress: Progress = False, **options: Any,
+    synthetic: bool = True, forward: Forward | None = None, seed: int = 0, progress: Progress = False, check: bool = True,
+    **options: Any,
 ) -> Fusion:  # fmt: skip
     """Fuse trained networks of one architecture, of equal or different widths, into one.
 
@@ -58,6 +71,9 @@ def fuse(  # noqa: PLR0913
         seed: For the order of sweeps, for restarts, and for synthetic inputs.
         progress: Show how far it is, on standard error: if that is a terminal (True), or "always". Or a function
             `watch(stage, done, total)` of your own.
+        check: Run every model on the example inputs, and the first one with the state of each: what differs outside
+            the states (an activation, an attribute, a buffer that is not saved) is an error. Aligned networks are run
+            too. `Fusion.check` tells what it took: a few forward passes.
         **options: Options of the method; `transfuse.METHODS[method].options` lists them.
 
     Raises:
@@ -75,13 +91,18 @@ def fuse(  # noqa: PLR0913
         >>> torch.allclose(fuse([net, twin], x).model(x), net(x), atol=1e-6)
         True
     """
-    models = list(models)
-    if not models or not all(isinstance(model, nn.Module) for model in models):
+    given = list(models)
+    if not given or not all(isinstance(model, nn.Module) for model in given):
         raise InputError("models must be one or more torch.nn.Module, in a list")
+    wrapped = [f"model {number}: {text}" for number, each in enumerate(given, 1) if (text := told_unwrapped(each))]
+    models = [unwrapped(model) for model in given]
+    _check_copies(models, target)
     row = method_row(method, options)
     layout = layout or _traced(models[0], example_inputs)
-    own = [model.state_dict() for model in models]
+    own = [model_state(model) for model in models]
     layout.check(*own)  # before any network is run
+    tried = Arguments.of(example_inputs) if check and example_inputs is not None else None
+    held = verified(models, tried) if check else Verified()
     batches = None if data is None else Batches.of(data, forward=forward)
     example = Arguments.of(example_inputs) if synthetic and example_inputs is not None else None
     correction = correct or row.correct
@@ -105,11 +126,28 @@ def fuse(  # noqa: PLR0913
     fused = with_state(into, states.state)
     if isinstance(target, Mapping) and example_inputs is not None:
         _check_rebuilt(fused, example_inputs)
-    aligned = tuple(with_state(into, state) for state in states.aligned)
+    aligned = tuple(_aligned(model, into, state) for model, state in zip(models, states.aligned, strict=True))
     couplings = [each.couplings for each in states.couplings]
+    done = held.held_to([twin if permutes(each) else None for twin, each in zip(aligned, couplings, strict=True)])
     parents = Parents(models, aligned, states.weights, layout, couplings, row.balance)
-    model, done = corrected(correction, fused, parents, inputs, progress)
-    return Fusion(model, aligned, states, tuple(models), done)
+    model, correction_made = corrected(correction, fused, parents, inputs, progress)
+    told = replace(done, note="; ".join([*wrapped, *filter(None, [done.note])]))
+    return Fusion(model, aligned, states, tuple(models), correction_made, told)
+
+
+def _aligned(model: nn.Module, into: nn.Module, state: State) -> nn.Module:
+    """A model in the common order: a copy of itself, or of the target where that has other widths."""
+    own = model_state(model)
+    same = all(own[name].shape == tensor.shape for name, tensor in state.items())
+    return with_state(model if same else into, state)
+
+
+def _check_copies(models: Sequence[nn.Module], target: Any) -> None:
+    """Refuse what cannot be copied, before any work is done."""
+    for number, model in enumerate(models, start=1):
+        check_copies(model, f"model {number}")
+    if isinstance(target, nn.Module):
+        check_copies(target, "target")
 
 
 def _traced(model: nn.Module, example_inputs: Any) -> Layout:

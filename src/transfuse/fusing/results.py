@@ -16,6 +16,7 @@ from ..layout import Layout
 from ..progress import Progress
 from ..renamed import missing_attribute
 from ..types import State
+from .verifying import NOT_RUN, Check
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,6 +52,11 @@ class FusedStates:
 
     def __str__(self) -> str:
         """A summary of a few lines."""
+        return f"{self.summary}\ncheck: {NOT_RUN}"
+
+    @property
+    def summary(self) -> str:
+        """What was fused and how it ended, in a few lines."""
         spaces = ", ".join(f"{space.name} {space.units}" for space in self.layout.spaces) or "none"
         shares = ", ".join(f"{weight:.3g}" for weight in self.weights)
         return (
@@ -64,7 +70,8 @@ class Fusion:
     """Fused modules: `model`, and every input as a module in the common order, beside what fusing states gives.
 
     `parents` are the models that were fused: themselves, not copies. `correction` says which correction the model
-    got at the end; `states.state` is as it was before.
+    got at the end; `states.state` is as it was before. `check` says how the models were held to be alike outside their
+    states, and the aligned networks to compute what the models do.
     """
 
     model: nn.Module
@@ -72,6 +79,7 @@ class Fusion:
     states: FusedStates
     parents: tuple[nn.Module, ...] = ()
     correction: Corrected = field(default_factory=lambda: Corrected(NONE))
+    check: Check = field(default_factory=Check)
 
     if not TYPE_CHECKING:  # a type checker shall go on to find attributes that do not exist
         __getattr__ = missing_attribute
@@ -98,7 +106,7 @@ class Fusion:
 
     def __str__(self) -> str:
         """A summary of a few lines."""
-        return f"{self.states}\ncorrection: {self.correction}"
+        return f"{self.states.summary}\ncorrection: {self.correction}\ncheck: {self.check}"
 
     def report(  # noqa: PLR0913
         self, path: str | os.PathLike[str], evaluate: Any = None, *, title: str | None = None, points: int = 25,

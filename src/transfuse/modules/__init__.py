@@ -6,6 +6,7 @@ from .guards import RandomStates, evaluating, private_randomness, undisturbed
 from .rebuilding import with_state
 from .running import Arguments, numbers_in, run, tensors_in
 from .states import canonical_names, live_tensors, model_state, place_of, state_of, ties_of
+from .wrappers import check_copies, told_unwrapped, unwrapped
 
 __all__ = [
     "Arguments",
@@ -14,6 +15,7 @@ __all__ = [
     "are_class_scores",
     "canonical_names",
     "cause_of",
+    "check_copies",
     "check_model",
     "check_runs",
     "evaluating",
@@ -28,6 +30,8 @@ __all__ = [
     "state_of",
     "tensors_in",
     "ties_of",
+    "told_unwrapped",
     "undisturbed",
+    "unwrapped",
     "with_state",
 ]
