@@ -144,7 +144,9 @@ X, SEQUENCE, IMAGES = (4, 5), (2, 4, 12), (2, 2, 9, 9)
 Kind = tuple[Callable[[random.Random], tuple[nn.Module, nn.Module]], tuple[int, ...]]
 PAIRS: dict[str, Kind] = {
     "activation": (lambda r: tuple(between(act()) for act in two(r, ACTIVATIONS)), X),
-    "activation as an attribute": (lambda r: tuple(Net(act=act) for act in two(r, (torch.relu, torch.tanh, F.gelu))), X),
+    "activation as an attribute": (
+        lambda r: tuple(Net(act=act) for act in two(r, (torch.relu, torch.tanh, F.gelu))), X,
+    ),
     "heads": (lambda r: tuple(Heads(heads) for heads in two(r, (1, 2, 3, 4, 6))), SEQUENCE),
     "heads of attention": (
         lambda r: tuple(nn.TransformerEncoderLayer(12, n, 8, batch_first=True) for n in two(r, (2, 3, 4))), SEQUENCE,

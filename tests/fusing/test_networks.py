@@ -129,5 +129,5 @@ def test_a_fused_network_that_half_precision_cannot_hold_is_refused():
     assert all(tensor.isfinite().all() for tensor in one.state.values())
     grown = {"a": torch.full((2, 1), 6e4).half()}
     sums = transfuse.parse("{spaces: {a: 2}, tensors: {a: [< a, '1']}}")
-    with pytest.raises(InputError, match="tensor a of the result reaches 1.2e"):
+    with pytest.raises(InputError, match=r"tensor a of the result reaches 1\.2e"):
         transfuse.fuse_states([grown], sums, widths={"a": 1})

@@ -166,7 +166,7 @@ def test_a_model_that_does_not_run_on_the_example_is_named():
 
 def test_align_is_checked_too():
     one, other, inputs = drawn("eps", 0)
-    with pytest.raises(InputError, match="1.eps is"):
+    with pytest.raises(InputError, match=r"1\.eps is"):
         transfuse.align(other, to=one, example_inputs=inputs)
 
 

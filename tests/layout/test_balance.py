@@ -1,5 +1,7 @@
 """Balance: rescaled copies of a network come to the same scale, however deep it is."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 import torch
@@ -14,7 +16,7 @@ from transfuse.lazy import as_lazy
 def chain(depth: int, width: int = 12) -> nn.Sequential:
     torch.manual_seed(0)
     sizes = [6, *[width] * (depth - 1), 3]
-    layers = [nn.Linear(a, b) for a, b in zip(sizes, sizes[1:], strict=False)]
+    layers = [nn.Linear(a, b) for a, b in pairwise(sizes)]
     for layer in layers:
         nn.init.kaiming_normal_(layer.weight)
         nn.init.normal_(layer.bias, std=0.1)
@@ -27,7 +29,7 @@ def rescaled(network: nn.Sequential, scales: list[float], *, by_unit: bool = Fal
     twin = chain(len(layers))
     twin.load_state_dict(network.state_dict())
     twins = [layer for layer in twin if isinstance(layer, nn.Linear)]
-    for number, (layer, following) in enumerate(zip(twins, twins[1:], strict=False)):
+    for number, (layer, following) in enumerate(pairwise(twins)):
         scale = torch.full((layer.out_features,), scales[number % len(scales)])
         scale = scale * torch.randn(len(scale)).exp() if by_unit else scale
         layer.weight.data *= scale[:, None]

@@ -15,7 +15,7 @@ from torch import nn
 
 from ..activations import Batches, observe
 from ..errors import InputError, listing
-from ..modules import live_tensors, undisturbed
+from ..modules import alone, live_tensors, undisturbed
 from ..progress import Progress, watching
 from ..types import Forward, Watch
 from .affine import has_constant
@@ -121,6 +121,7 @@ class Uncorrected:
         return self.batches.supported_by(self.synthetic, weight=SYNTHETIC_WEIGHT)
 
 
+@alone()
 def best_of(
     rows: Sequence[str], start: Uncorrected, watch: Watch = lambda stage, done, total: None, *, forced: bool = False
 ) -> tuple[nn.Module, Corrected]:

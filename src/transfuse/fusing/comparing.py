@@ -58,12 +58,12 @@ def _of_modules(path: str, one: nn.Module, other: nn.Module, names: tuple[str, s
     for key in dict.fromkeys([*attributes[0], *attributes[1]]):
         values = [each.get(key, "missing") for each in attributes]
         if not _same(*values):
-            yield _told(prefix + key, *map(_short, values), names)
+            yield _told(prefix + key, _short(values[0]), _short(values[1]), names)
     for key in _HOOKS:
         hooks = [[_name(hook) for hook in getattr(each, key).values()] for each in (one, other)]
         if hooks[0] != hooks[1]:
             kind = key.strip("_").replace("_", " ")
-            yield _told(f"{kind} of {path or 'the network'}", *map(_listed, hooks), names)
+            yield _told(f"{kind} of {path or 'the network'}", _listed(hooks[0]), _listed(hooks[1]), names)
 
 
 def _of_ties(one: nn.Module, other: nn.Module, names: tuple[str, str]) -> Iterator[str]:
@@ -108,7 +108,7 @@ def _short(value: Any) -> str:
     return text if len(text) <= LONGEST else text[: LONGEST - 3] + "..."
 
 
-def _same(one: Any, other: Any, depth: int = DEPTH) -> bool:
+def _same(one: Any, other: Any, depth: int = DEPTH) -> bool:  # noqa: PLR0911
     """Whether two values are alike, as far as one can see; objects that cannot be compared are taken to be."""
     if one is other or depth == 0:
         return True

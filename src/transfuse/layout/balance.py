@@ -15,6 +15,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from ..lazy import LazyState
@@ -146,7 +147,7 @@ def _balance(produced: Array, consumed: Array) -> Array:
     return ratio**0.25
 
 
-def _usable(norms: Norms, name: str) -> Array:
+def _usable(norms: Norms, name: str) -> NDArray[np.bool_]:
     """Which units of a space have both norms, so that they can be balanced."""
     return (norms[name, "produces"] > 0) & (norms[name, "consumes"] > 0)
 
@@ -202,10 +203,10 @@ def _terms(squares: Squares, blocks: Mapping[str, Sequence[Block]], factors: Fac
 
 
 def _groups(length: int, blocks: Sequence[Block], norms: Norms) -> tuple[Array, list[dict[str, int]]]:
-    """Indicators [groups, positions] of an axis, a group for each block and one for the rest, and how each is scaled."""
+    """Indicators [groups, positions] of an axis, a group for each block and one for the rest, and how each scales."""
     groups = np.zeros((len(blocks) + 1, length))
     for row, block in zip(groups, blocks, strict=False):
-        row[block.positions[:, block.odd][_usable(norms, block.space).astype(bool)]] = 1.0
+        row[block.positions[:, block.odd][_usable(norms, block.space)]] = 1.0
     groups[-1] = 1.0 - groups[:-1].sum(0)
     return groups, [{block.space: 1 if block.side == "produces" else -1} for block in blocks] + [{}]
 

@@ -2,7 +2,7 @@
 
 from .checks import cause_of, check_model, check_runs, first_line, is_half
 from .ensemble import Ensemble, are_class_scores
-from .guards import RandomStates, evaluating, private_randomness, undisturbed
+from .guards import RandomStates, alone, evaluating, private_randomness, undisturbed
 from .rebuilding import with_state
 from .running import Arguments, numbers_in, run, tensors_in
 from .states import canonical_names, live_tensors, model_state, place_of, state_of, ties_of
@@ -12,6 +12,7 @@ __all__ = [
     "Arguments",
     "Ensemble",
     "RandomStates",
+    "alone",
     "are_class_scores",
     "canonical_names",
     "cause_of",

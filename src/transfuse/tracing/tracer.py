@@ -9,7 +9,7 @@ from torch import nn
 
 from ..errors import InputError
 from ..layout import Layout
-from ..modules import Arguments, canonical_names, check_model, check_runs, model_state, undisturbed
+from ..modules import Arguments, alone, canonical_names, check_model, check_runs, model_state, undisturbed
 from .proof import verify
 from .reading import Unknown, read
 from .recording import Recorder, record
@@ -17,6 +17,7 @@ from .resolving import resolve
 from .rules import RULES, Rule
 
 
+@alone()
 def trace(
     model: nn.Module,
     example_inputs: Any,
@@ -75,6 +76,7 @@ def trace(
     return layout
 
 
+@alone()
 def prove(model: nn.Module, example_inputs: Any, layout: Layout, *, seed: int = 0) -> None:
     """Prove a layout, traced or written by hand: units moved at random leave the outputs of the network as they were.
 
