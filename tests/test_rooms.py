@@ -17,7 +17,7 @@ TOP = "transfuse"
 # From the ground up. Rooms on one floor do not see each other.
 FLOORS = (
     ("errors", "files", "names", "renamed", "transport", "types", "versions"),
-    ("lazy", "progress"),
+    ("arguments", "lazy", "progress"),
     ("layout", "networks"),
     ("barycenter", "modules"),
     ("tracing", "methods"),

@@ -57,7 +57,7 @@ class Branching(nn.Module):
 
     def forward(self, x):
         y = self.read(x)
-        return y if y.sum() > 0 else y
+        return y if y.sum() > 0 else 2 * y
 
 
 def test_what_export_refuses_is_silent_and_other_threads_are_not_silenced(capfd):

@@ -5,20 +5,22 @@ In: what the user gave. Out: the same, checked and filled in, or one error with 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from math import inf
-from numbers import Real
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from ..arguments import WEIGHTS, instance, told
 from ..errors import InputError, listing
 from ..layout import Layout, Run
 from ..methods import METHODS, Method
 from ..modules import place_of
 from ..types import State
+
+LAYOUT = instance(Layout, "a Layout, which `trace` finds and `parse` reads")
 
 
 def network_list(models: Any) -> list[nn.Module]:
@@ -32,10 +34,10 @@ def network_list(models: Any) -> list[nn.Module]:
             f"models is a module ({type(models).__name__}), whose parts would be taken for networks; pass a list of "
             "networks: [a, b]"
         )
-    given = list(models) if isinstance(models, Iterable) and not isinstance(models, Mapping | str) else []
+    given = list(models) if isinstance(models, Iterable) and not isinstance(models, Mapping | str | Set) else []
     strange = sorted({type(model).__name__ for model in given if not isinstance(model, nn.Module)})
     if not given or strange:
-        got = f"holds {', '.join(strange)}" if strange else f"is {models!r:.60}"
+        got = f"holds {', '.join(strange)}" if strange else f"is {told(models)}"
         raise InputError(f"models {got}; expected a list of one or more torch.nn.Module: [a, b]")
     return given
 
@@ -55,21 +57,14 @@ def method_row(method: str, options: Mapping[str, Any]) -> Method:
 
 def proportions(weights: Sequence[float] | None, count: int) -> list[float]:
     """Weights that sum to 1."""
-    if weights is not None and not _numbers(weights):
-        raise InputError(f"weights is {weights!r:.60}; expected a list of numbers, one for each model")
+    if weights is not None and not WEIGHTS.holds(weights):
+        raise InputError(f"weights is {told(weights)}; expected {WEIGHTS.expected}")
     given = [1.0] * count if weights is None else [float(weight) for weight in weights]
     if len(given) != count:
         raise InputError(f"{len(given)} weights for {count} models; give one for each")
     if not all(np.isfinite(weight) and weight >= 0 for weight in given) or sum(given) == 0:
         raise InputError(f"weights are {given}; expected non-negative numbers, not all zero")
     return [weight / sum(given) for weight in given]
-
-
-def _numbers(values: Any) -> bool:
-    """Whether these are numbers one after another; a mapping or a text is not."""
-    if isinstance(values, Mapping | str | bytes | set) or not isinstance(values, Iterable):
-        return False
-    return all(isinstance(each, Real) or getattr(each, "ndim", None) == 0 for each in values)
 
 
 def target_widths(layout: Layout, own: Mapping[str, int], wanted: Mapping[str, int]) -> dict[str, int]:

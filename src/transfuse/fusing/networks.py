@@ -12,6 +12,19 @@ from typing import Any
 from torch import Tensor, nn
 
 from ..activations import Batches
+from ..arguments import (
+    FUNCTION,
+    NETWORK,
+    PROGRESS,
+    SEED,
+    SWITCH,
+    TEXT,
+    WEIGHTS,
+    WIDTHS,
+    check_arguments,
+    either,
+    optional,
+)
 from ..barycenter import permutes
 from ..corrections import AUTO, NONE
 from ..errors import InputError
@@ -33,13 +46,15 @@ from ..progress import Progress
 from ..synthetic import SyntheticInputs
 from ..tracing import trace
 from ..types import Forward, State
-from .checking import method_row, network_list
+from .checking import LAYOUT, method_row, network_list
 from .correcting import Parents, check_correction, corrected
 from .inputs import Inputs, TermsName
 from .pipeline import fuse_states
 from .results import FusedStates, Fusion
 from .verifying import Verified, verified
 from .working import type_of, working_state
+
+TARGET = optional(either(NETWORK, WIDTHS))
 
 
 def fuse(  # noqa: PLR0913
@@ -93,6 +108,12 @@ def fuse(  # noqa: PLR0913
         >>> torch.allclose(fuse([net, twin], x).model(x), net(x), atol=1e-6)
         True
     """
+    check_arguments(
+        method=(method, TEXT), weights=(weights, optional(WEIGHTS)), target=(target, TARGET),
+        layout=(layout, optional(LAYOUT)), terms=(terms, optional(TEXT)), correct=(correct, optional(TEXT)),
+        synthetic=(synthetic, SWITCH), forward=(forward, optional(FUNCTION)), seed=(seed, SEED),
+        progress=(progress, PROGRESS), check=(check, SWITCH),
+    )  # fmt: skip
     row = method_row(method, options)
     how = _Wanted(example_inputs, row, correct or row.correct, forward, data, synthetic=synthetic, check=check)
     with alone():
@@ -217,6 +238,7 @@ def align(
     model: nn.Module, *, to: nn.Module, example_inputs: Any = None, layout: Layout | None = None, seed: int = 0
 ) -> nn.Module:
     """A copy of a network that computes the same function, with its units in the order (and scale) of a reference."""
+    check_arguments(model=(model, NETWORK), to=(to, NETWORK), layout=(layout, optional(LAYOUT)), seed=(seed, SEED))
     fusion = fuse([to, model], example_inputs, layout=layout, weights=[1.0, 1.0], correct="none", seed=seed)
     to = fusion.parents[0]
     twin = fusion.aligned[1]
