@@ -17,7 +17,7 @@ TOP = "transfuse"
 # From the ground up. Rooms on one floor do not see each other.
 FLOORS = (
     ("errors", "names", "renamed", "transport", "types", "versions"),
-    ("files", "lazy", "progress"),
+    ("arguments", "files", "lazy", "progress"),
     ("layout", "networks"),
     ("barycenter", "modules"),
     ("tracing", "methods"),

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from .errors import InputError
 from .types import State
 
 
@@ -73,3 +74,35 @@ def as_lazy(state: State) -> LazyState:
 def transformed(state: State, change: Callable[[str, Tensor], Tensor]) -> LazyState:
     """A state whose tensors are changed when they are asked for; `change(name, tensor)` keeps type and shape."""
     return LazyState(list(entries_of(state).values()), lambda entry: change(entry.name, state[entry.name]))
+
+
+def in_type(name: str, tensor: Tensor, kind: torch.dtype) -> Tensor:
+    """A tensor of a result in the type in which it is given back.
+
+    Raises:
+        InputError: it would hold NaN or infinity there, naming the tensor and the type.
+
+    Example:
+        >>> in_type("0.weight", torch.tensor([7e4]), torch.bfloat16)
+        tensor([70144.], dtype=torch.bfloat16)
+    """
+    new = tensor.to(kind)
+    if _finite(new):
+        return new
+    if not _finite(tensor):
+        raise InputError(
+            f"tensor {name} of the result holds NaN or infinity: sums of its numbers are too large for {tensor.dtype}; "
+            "use models in float64"
+        )
+    raise InputError(
+        f"tensor {name} of the result reaches {float(tensor.abs().max()):.3g}, but {kind} ends at "
+        f"{torch.finfo(kind).max:.3g}; ask for float32 or bfloat16, or bring the models to float32 first (`.float()`)"
+    )
+
+
+def _finite(tensor: Tensor) -> bool:
+    """Whether all numbers of a tensor are finite; in one pass and without a copy where their sum tells it."""
+    if not (tensor.is_floating_point() or tensor.is_complex()):
+        return True
+    total = tensor.sum(dtype=torch.complex128 if tensor.is_complex() else torch.float64)
+    return bool(total.isfinite()) or bool(tensor.isfinite().all())

@@ -368,3 +368,52 @@ def test_what_cannot_be_corrected_where_units_are_merged_is_told():
         fusion = transfuse.fuse([model], X[:3], target=target, data=X, correct=correct)
         assert fusion.correction.method == "none"
         assert "units were merged" in fusion.correction.note
+
+
+class Viewing(nn.Module):
+    """A convolutional network as tutorials write it: inputs and activations are viewed, not flattened."""
+
+    def __init__(self):
+        super().__init__()
+        self.whole = nn.Linear(64, 5)
+        self.convolution = nn.Conv2d(1, 6, 3, padding=1)
+        self.read = nn.Linear(6 * 16, 5)
+
+    def forward(self, x):
+        extra = self.whole(x.view(-1, 64))
+        x = nn.functional.max_pool2d(self.convolution(x).relu(), 2)
+        return self.read(x.view(-1, 6 * 16)) + extra
+
+
+def test_networks_that_view_their_images_are_corrected_without_data():
+    models = []
+    for seed in range(2):
+        torch.manual_seed(seed)
+        models.append(Viewing())
+    fusion = transfuse.fuse(models, torch.randn(4, 1, 8, 8), restarts=0)
+    assert fusion.correction.method == "refit", fusion.correction
+    assert fusion.correction.note.startswith("judged by synthetic inputs")
+
+
+class Unwilling(nn.Module):
+    """Runs on batches of four only, and says so."""
+
+    def __init__(self):
+        super().__init__()
+        self.convolution = nn.Conv2d(1, 6, 3)
+
+    def forward(self, x):
+        if x.requires_grad:
+            raise ValueError("no gradients on a Tuesday")
+        return self.convolution(x).mean((2, 3))
+
+
+def test_why_there_are_no_synthetic_inputs_stands_in_the_result():
+    fusion = transfuse.fuse([Unwilling(), Unwilling()], torch.randn(4, 1, 8, 8), restarts=0)
+    assert "no gradients on a Tuesday" in fusion.correction.note
+
+
+def test_a_network_without_units_that_move_is_fused_by_data_too():
+    models = [nn.Sequential(nn.Conv2d(1, 3, 3), nn.Flatten()) for _ in range(2)]
+    fusion = transfuse.fuse(models, torch.randn(4, 1, 8, 8), data=torch.randn(20, 1, 8, 8))
+    torch.testing.assert_close(fusion.states.state["0.bias"], (models[0][0].bias + models[1][0].bias).detach() / 2)

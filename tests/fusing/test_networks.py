@@ -101,3 +101,33 @@ def spoiled():
 def test_what_cannot_be_fused_is_refused_before_work_starts(act, error, text):
     with pytest.raises(error, match=text):
         act()
+
+
+def scaled(factor, dtype=torch.float16):
+    """A ReLU network whose first layer is multiplied, the second divided: the same function."""
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2))
+    net[0].weight.data *= factor
+    net[0].bias.data *= factor
+    net[2].weight.data /= factor
+    return net.to(dtype)
+
+
+def test_an_aligned_network_that_half_precision_cannot_hold_is_refused():
+    reference, model = scaled(6e4), scaled(1.0)
+    model[0].weight.data *= 30  # the reference's scale takes these beyond 65504
+    with pytest.raises(InputError, match=r"tensor 0\.weight of the result reaches .*torch.float16 ends at 6.55e\+04"):
+        transfuse.align(model, to=reference, example_inputs=torch.randn(2, 3).half())
+    aligned = transfuse.align(model.float(), to=reference.float(), example_inputs=torch.randn(2, 3))
+    assert all(tensor.isfinite().all() for tensor in aligned.state_dict().values())
+
+
+def test_a_fused_network_that_half_precision_cannot_hold_is_refused():
+    state = {"up": torch.full((2, 1), 6e4).half(), "down": torch.full((1, 2), 1e-3).half()}
+    layout = transfuse.parse("{spaces: {up: 2 scales}, tensors: {up: [up, 1], down: ['1', < up]}}")
+    one = transfuse.fuse_states([state, state], layout)
+    assert all(tensor.isfinite().all() for tensor in one.state.values())
+    grown = {"a": torch.full((2, 1), 6e4).half()}
+    sums = transfuse.parse("{spaces: {a: 2}, tensors: {a: [< a, '1']}}")
+    with pytest.raises(InputError, match=r"tensor a of the result reaches 1\.2e"):
+        transfuse.fuse_states([grown], sums, widths={"a": 1})

@@ -173,3 +173,13 @@ def test_only_what_an_embedding_reads_is_drawn_from_its_vocabulary():
     assert drawn.unique().numel() > 40
     for batch in batches:
         batch.run(Lengths())
+
+
+@pytest.mark.parametrize("channels_last", [False, True])
+def test_images_lie_in_memory_as_the_example_does(channels_last):
+    example = torch.randn(2, 3, 8, 8)
+    example = example.to(memory_format=torch.channels_last) if channels_last else example
+    model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(), nn.AdaptiveAvgPool2d(1))
+    for (image,), _ in drawn([model], example):
+        assert image.is_contiguous() is not channels_last
+        assert image.is_contiguous(memory_format=torch.channels_last) is channels_last

@@ -1,8 +1,8 @@
 """Unlabeled inputs, to be gone through again and again.
 
-In: tensors, an iterable of batches, or a `DataLoader`. Out: `Batches`, each a function that runs a network on one
-batch. A tuple or list is an input with its labels, which are left out; a dict holds keyword arguments; for anything
-else, say with `forward` how a model is run on a batch.
+In: tensors or NumPy arrays, an iterable of batches, or a `DataLoader`. Out: `Batches`, each a function that runs a
+network on one batch. A tuple or list is an input with its labels, which are left out; a dict holds keyword arguments;
+for anything else, say with `forward` how a model is run on a batch.
 """
 
 from __future__ import annotations
@@ -13,10 +13,12 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.utils import _pytree as pytree
 
+from ..arguments import FUNCTION, check_arguments, optional, told
 from ..errors import InputError
 from ..modules import RandomStates, private_randomness
 from ..types import Forward
@@ -24,8 +26,9 @@ from ..types import Forward
 
 def plain_forward(model: nn.Module, batch: Any) -> Any:
     """Run a model on a batch as it comes from a `DataLoader`."""
-    if isinstance(batch, tuple | list):
+    if isinstance(batch, tuple | list) and batch:
         batch = batch[0]
+    batch = _as_tensors(batch)
     if isinstance(batch, Mapping):
         return model(**batch)
     if not isinstance(batch, Tensor):
@@ -73,7 +76,7 @@ class Batches:
 
     @staticmethod
     def of(data: Any, *, forward: Forward | None = None, size: int = 100) -> Batches:
-        """The batches in tensors (cut along the first dimension), an iterable of batches or a `DataLoader`.
+        """The batches in tensors or NumPy arrays (cut along the first dimension), an iterable, or a `DataLoader`.
 
         An iterator that can be gone through only once is read and kept.
 
@@ -82,10 +85,12 @@ class Batches:
         """
         if isinstance(data, Batches):
             return data
+        check_arguments(forward=(forward, optional(FUNCTION)))
+        data = _as_tensors(data)
         if isinstance(data, Tensor | Mapping | tuple):
             data = _cut(data, size)
-        if not isinstance(data, Iterable):
-            raise InputError(f"data is {type(data).__name__}; expected tensors, an iterable of batches or a DataLoader")
+        if not isinstance(data, Iterable) or isinstance(data, str | bytes | nn.Module):
+            raise InputError(f"data is {told(data)}; expected tensors, an iterable of batches or a DataLoader")
         with _naming_the_data():
             kept = list(data) if isinstance(data, Iterator) else data
         found = sum(1 for _ in _repeatably(kept))
@@ -159,6 +164,16 @@ def _naming_the_data() -> Iterator[None]:
     except Exception as error:
         error.add_note("transfuse: raised by the data that were passed, as a batch of them was read")
         raise
+
+
+def _as_tensors(data: Any) -> Any:
+    """NumPy arrays, alone or in a tuple or mapping, as tensors; numbers of 64 bits in torch's default type."""
+    if isinstance(data, np.ndarray):
+        tensor = torch.as_tensor(data)
+        return tensor.to(torch.get_default_dtype()) if tensor.dtype is torch.float64 else tensor
+    if isinstance(data, Mapping):
+        return {name: _as_tensors(each) for name, each in data.items()}
+    return tuple(_as_tensors(each) for each in data) if type(data) is tuple else data
 
 
 def _cut(data: Any, size: int) -> list[Any]:

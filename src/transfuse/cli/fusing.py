@@ -25,7 +25,7 @@ from ..errors import FusionError, InputError, printable
 from ..fusing import FusedStates, Fusion, fuse_states, target_widths
 from ..fusing import fuse as fuse_modules
 from ..layout import in_scale_of
-from ..lazy import Entry, LazyState, as_lazy, entries_of
+from ..lazy import Entry, LazyState, as_lazy, entries_of, in_type
 from ..methods import METHODS
 from ..modules import shares_of
 from ..types import State
@@ -222,17 +222,4 @@ def _in_types(tensors: State, like: Mapping[str, Entry], dtype: torch.dtype | No
     for name, entry in entries_of(tensors).items():
         own = like[name].dtype
         entries.append(Entry(name, dtype if dtype is not None and own.is_floating_point else own, entry.shape))
-    return LazyState(entries, lambda entry: _converted(tensors[entry.name], entry))
-
-
-def _converted(tensor: Tensor, entry: Entry) -> Tensor:
-    """A tensor in the type of its entry; one whose numbers that type cannot hold is refused, and nothing is written."""
-    made = tensor.to(entry.dtype)
-    if made.is_floating_point() and not torch.equal(made.isfinite(), tensor.isfinite()):
-        largest, most = float(tensor.nan_to_num(0.0, 0.0, 0.0).abs().max()), torch.finfo(made.dtype).max
-        kind = str(made.dtype).removeprefix("torch.")
-        raise InputError(
-            f"{entry.name} has numbers up to {largest:.4g}, but {kind} ends at {most:.4g}; pass --dtype bfloat16 or "
-            "float32. No checkpoint was written"
-        )
-    return made
+    return LazyState(entries, lambda entry: in_type(entry.name, tensors[entry.name], entry.dtype))

@@ -14,8 +14,9 @@ from typing import Any
 from torch import nn
 
 from ..activations import Batches, observe
+from ..arguments import FUNCTION, NETWORK, NETWORKS, PROGRESS, SWITCH, TEXT, WEIGHTS, check_arguments, optional
 from ..errors import InputError, listing
-from ..modules import live_tensors, shares_of, undisturbed
+from ..modules import alone, check_copies, live_tensors, shares_of, undisturbed, unwrapped
 from ..progress import Progress, unwatched, watching
 from ..types import Forward, Watch
 from .affine import has_constant
@@ -76,7 +77,13 @@ def correct(  # noqa: PLR0913
         >>> correct(net, torch.randn(50, 3), method="batchnorm").correction.method
         'batchnorm'
     """
-    given = list(parents or ())
+    check_arguments(
+        model=(model, NETWORK), parents=(parents, optional(NETWORKS)), method=(method, TEXT),
+        weights=(weights, optional(WEIGHTS)), forward=(forward, optional(FUNCTION)), biases=(biases, SWITCH),
+        progress=(progress, PROGRESS),
+    )  # fmt: skip
+    model, given = unwrapped(model), [unwrapped(parent) for parent in parents or ()]
+    check_copies(model, "model")
     rows = _rows_to_try(method, model, given)
     batches = Batches.of(data, forward=forward)
     shares = shares_of(weights, len(given))
@@ -121,6 +128,7 @@ class Uncorrected:
         return self.batches.supported_by(self.synthetic, weight=SYNTHETIC_WEIGHT)
 
 
+@alone()
 def best_of(
     rows: Sequence[str], start: Uncorrected, watch: Watch = unwatched, *, forced: bool = False
 ) -> tuple[nn.Module, Corrected]:

@@ -5,18 +5,40 @@ In: what the user gave. Out: the same, checked and filled in, or one error with 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from math import inf
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+from ..arguments import instance, told
 from ..errors import InputError, listing
 from ..layout import Layout, Run
 from ..methods import METHODS, Method
 from ..modules import place_of
 from ..types import State
+
+LAYOUT = instance(Layout, "a Layout, which `trace` finds and `parse` reads")
+
+
+def network_list(models: Any) -> list[nn.Module]:
+    """The networks in a list of one or more.
+
+    Raises:
+        InputError: it is something else; one module is not taken for the list of its parts.
+    """
+    if isinstance(models, nn.Module):
+        raise InputError(
+            f"models is a module ({type(models).__name__}), whose parts would be taken for networks; pass a list of "
+            "networks: [a, b]"
+        )
+    given = list(models) if isinstance(models, Iterable) and not isinstance(models, Mapping | str | Set) else []
+    strange = sorted({type(model).__name__ for model in given if not isinstance(model, nn.Module)})
+    if not given or strange:
+        got = f"holds {', '.join(strange)}" if strange else f"is {told(models)}"
+        raise InputError(f"models {got}; expected a list of one or more torch.nn.Module: [a, b]")
+    return given
 
 
 def method_row(method: str, options: Mapping[str, Any]) -> Method:

@@ -54,5 +54,7 @@ class Inputs:
             return None
         if batches is None:
             raise InputError(f"terms is {terms!r}, but there is no data to see activations on; pass data=")
+        if not layout.spaces:
+            return None  # nothing moves, so there is nothing to match
         with undisturbed(*models):
             return Activations(activation_terms(models, layout, batches), weights=terms == "both")

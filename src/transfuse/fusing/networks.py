@@ -6,32 +6,63 @@ The models are never modified. Everything that cannot work is refused before wor
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
-from torch import nn
+from torch import Tensor, nn
 
 from ..activations import Batches
+from ..arguments import (
+    FUNCTION,
+    NETWORK,
+    PROGRESS,
+    SEED,
+    SWITCH,
+    TEXT,
+    WEIGHTS,
+    WIDTHS,
+    check_arguments,
+    either,
+    optional,
+)
+from ..barycenter import permutes
 from ..corrections import AUTO, NONE
 from ..errors import InputError
 from ..layout import Layout, in_scale_of
-from ..modules import Arguments, check_runs, model_state, undisturbed, with_state
+from ..lazy import in_type
+from ..methods import Method
+from ..modules import (
+    Arguments,
+    alone,
+    check_copies,
+    check_runs,
+    model_state,
+    told_unwrapped,
+    undisturbed,
+    unwrapped,
+    with_state,
+)
 from ..progress import Progress
 from ..synthetic import SyntheticInputs
 from ..tracing import trace
-from ..types import Forward
-from .checking import method_row
+from ..types import Forward, State
+from .checking import LAYOUT, method_row, network_list
 from .correcting import Parents, check_correction, corrected
 from .inputs import Inputs, TermsName
 from .pipeline import fuse_states
-from .results import Fusion
+from .results import FusedStates, Fusion
+from .verifying import Verified, verified
 from .working import type_of, working_state
+
+TARGET = optional(either(NETWORK, WIDTHS))
 
 
 def fuse(  # noqa: PLR0913
     models: Sequence[nn.Module], example_inputs: Any = None, *, method: str = "auto",
     weights: Sequence[float] | None = None, target: nn.Module | Mapping[str, int] | None = None,
     layout: Layout | None = None, data: Any = None, terms: TermsName | None = None, correct: str | None = None,
-    synthetic: bool = True, forward: Forward | None = None, seed: int = 0, progress: Progress = False, **options: Any,
+    synthetic: bool = True, forward: Forward | None = None, seed: int = 0, progress: Progress = False,
+    check: bool = True, **options: Any,
 ) -> Fusion:  # fmt: skip
     """Fuse trained networks of one architecture, of equal or different widths, into one.
 
@@ -57,6 +88,9 @@ def fuse(  # noqa: PLR0913
         seed: For the order of sweeps, for restarts, and for synthetic inputs.
         progress: Show how far it is, on standard error: if that is a terminal (True), or "always". Or a function
             `watch(stage, done, total)` of your own.
+        check: Run every model on the example inputs, and the first one with the state of each: what differs outside
+            the states (an activation, an attribute, a buffer that is not saved) is an error. Aligned networks are run
+            too. `Fusion.check` tells what it took: a few forward passes.
         **options: Options of the method; `transfuse.METHODS[method].options` lists them.
 
     Raises:
@@ -74,41 +108,112 @@ def fuse(  # noqa: PLR0913
         >>> torch.allclose(fuse([net, twin], x).model(x), net(x), atol=1e-6)
         True
     """
-    models = list(models)
-    if not models or not all(isinstance(model, nn.Module) for model in models):
-        raise InputError("models must be one or more torch.nn.Module, in a list")
+    check_arguments(
+        method=(method, TEXT), weights=(weights, optional(WEIGHTS)), target=(target, TARGET),
+        layout=(layout, optional(LAYOUT)), terms=(terms, optional(TEXT)), correct=(correct, optional(TEXT)),
+        synthetic=(synthetic, SWITCH), forward=(forward, optional(FUNCTION)), seed=(seed, SEED),
+        progress=(progress, PROGRESS), check=(check, SWITCH),
+    )  # fmt: skip
     row = method_row(method, options)
-    layout = layout or _traced(models[0], example_inputs)
-    own = [model.state_dict() for model in models]
-    layout.check(*own)  # before any network is run
-    batches = None if data is None else Batches.of(data, forward=forward)
-    example = Arguments.of(example_inputs) if synthetic and example_inputs is not None else None
-    correction = correct or row.correct
-    check_correction(correction, models[0], inputs=batches is not None or example is not None)
-    example = None if correction == NONE else example
-    plain, has_data = correction != AUTO, batches is not None
-    made = SyntheticInputs.of(models, example, plain=plain, data=has_data, seed=seed, progress=progress)
-    inputs = Inputs(batches, made)
+    how = _Wanted(example_inputs, row, correct or row.correct, forward, data, synthetic=synthetic, check=check)
+    with alone():
+        given = _Given.of(models, target, layout, how)
+        inputs = given.inputs(how, seed, progress)
+        activations = inputs.activations(given.models, given.layout, terms or row.terms)
     states = fuse_states(
-        own,
-        layout,
-        method=method,
-        weights=weights,
-        widths=layout.widths(target.state_dict()) if isinstance(target, nn.Module) else target,
-        activations=inputs.activations(models, layout, terms or row.terms),
-        seed=seed,
-        progress=progress,
-        **options,
-    )
-    into = target if isinstance(target, nn.Module) else models[0]
-    fused = with_state(into, states.state)
-    if isinstance(target, Mapping) and example_inputs is not None:
-        _check_rebuilt(fused, example_inputs)
-    aligned = tuple(with_state(into, state) for state in states.aligned)
+        given.states, given.layout, method=method, weights=weights, widths=given.widths, activations=activations,
+        seed=seed, progress=progress, **options,
+    )  # fmt: skip
+    with alone():
+        return _finished(given, how, states, inputs, progress)
+
+
+@dataclass(frozen=True, eq=False)
+class _Wanted:
+    """What was asked for beside the models: what networks are run on, and what is done at the end."""
+
+    example_inputs: Any
+    row: Method
+    correction: str
+    forward: Forward | None
+    data: Any
+    synthetic: bool
+    check: bool
+
+    @property
+    def example(self) -> Arguments | None:
+        """The example inputs, if there are any."""
+        return None if self.example_inputs is None else Arguments.of(self.example_inputs)
+
+
+@dataclass(frozen=True, eq=False)
+class _Given:
+    """The models, found to be of one architecture and to be alike outside their states."""
+
+    models: list[nn.Module]
+    states: list[dict[str, Tensor]]
+    target: nn.Module | Mapping[str, int] | None
+    layout: Layout
+    held: Verified
+    notes: list[str]
+
+    @staticmethod
+    def of(models: Sequence[nn.Module], target: Any, layout: Layout | None, how: _Wanted) -> _Given:
+        """What was given, checked; the first model is traced if there is no layout."""
+        given = network_list(models)
+        notes = [f"model {number}: {text}" for number, each in enumerate(given, 1) if (text := told_unwrapped(each))]
+        own = [unwrapped(model) for model in given]
+        for number, model in enumerate(own, start=1):
+            check_copies(model, f"model {number}")
+        if isinstance(target, nn.Module):
+            target = unwrapped(target)
+            check_copies(target, "target")
+        layout = layout or _traced(own[0], how.example_inputs)
+        states = [{name: tensor.detach() for name, tensor in model_state(model).items()} for model in own]
+        layout.check(*states)  # before any other network is run
+        return _Given(own, states, target, layout, verified(own, how.example) if how.check else Verified(), notes)
+
+    @property
+    def widths(self) -> Mapping[str, int] | None:
+        """The widths that were asked for, by space."""
+        return self.layout.widths(model_state(self.target)) if isinstance(self.target, nn.Module) else self.target
+
+    @property
+    def into(self) -> nn.Module:
+        """The module that the fused state is put into."""
+        return self.target if isinstance(self.target, nn.Module) else self.models[0]
+
+    def inputs(self, how: _Wanted, seed: int, progress: Progress) -> Inputs:
+        """The data, and synthetic inputs in place of it or beside it."""
+        batches = None if how.data is None else Batches.of(how.data, forward=how.forward)
+        example = how.example if how.synthetic else None
+        check_correction(how.correction, self.models[0], inputs=batches is not None or example is not None)
+        example = None if how.correction == NONE else example
+        plain, has_data = how.correction != AUTO, batches is not None
+        made = SyntheticInputs.of(self.models, example, plain=plain, data=has_data, seed=seed, progress=progress)
+        return Inputs(batches, made)
+
+
+def _finished(given: _Given, how: _Wanted, states: FusedStates, inputs: Inputs, progress: Progress) -> Fusion:
+    """Modules with the fused states, held to their models and corrected."""
+    fused = with_state(given.into, states.state)
+    if isinstance(given.target, Mapping) and how.example_inputs is not None:
+        _check_rebuilt(fused, how.example_inputs)
+    pairs = zip(given.models, states.aligned, strict=True)
+    aligned = tuple(_aligned(model, given.into, state) for model, state in pairs)
     couplings = [each.couplings for each in states.couplings]
-    parents = Parents(models, aligned, states.weights, layout, couplings, row.balance)
-    model, done = corrected(correction, fused, parents, inputs, progress)
-    return Fusion(model, aligned, states, tuple(models), done)
+    check = given.held.held_to([twin if permutes(own) else None for twin, own in zip(aligned, couplings, strict=True)])
+    parents = Parents(given.models, aligned, states.weights, given.layout, couplings, how.row.balance)
+    model, correction = corrected(how.correction, fused, parents, inputs, progress)
+    told = replace(check, note="; ".join(filter(None, [*given.notes, check.note])))
+    return Fusion(model, aligned, states, tuple(given.models), correction, told)
+
+
+def _aligned(model: nn.Module, into: nn.Module, state: State) -> nn.Module:
+    """A model in the common order: a copy of itself, or of the target where that has other widths."""
+    own = model_state(model)
+    same = all(own[name].shape == tensor.shape for name, tensor in state.items())
+    return with_state(model if same else into, state)
 
 
 def _traced(model: nn.Module, example_inputs: Any) -> Layout:
@@ -133,7 +238,11 @@ def align(
     model: nn.Module, *, to: nn.Module, example_inputs: Any = None, layout: Layout | None = None, seed: int = 0
 ) -> nn.Module:
     """A copy of a network that computes the same function, with its units in the order (and scale) of a reference."""
+    check_arguments(model=(model, NETWORK), to=(to, NETWORK), layout=(layout, optional(LAYOUT)), seed=(seed, SEED))
     fusion = fuse([to, model], example_inputs, layout=layout, weights=[1.0, 1.0], correct="none", seed=seed)
-    reference = working_state(model_state(to), type_of([model_state(to)]))
+    to = fusion.parents[0]
     twin = fusion.aligned[1]
-    return with_state(twin, in_scale_of(reference, model_state(twin), fusion.states.layout))
+    own = model_state(twin)
+    kind = type_of([own, model_state(to)])
+    moved = in_scale_of(working_state(model_state(to), kind), working_state(own, kind), fusion.layout)
+    return with_state(twin, {name: in_type(name, tensor, own[name].dtype) for name, tensor in moved.items()})

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from ..barycenter import Coupling, Couplings, Problem, averaged, averages, mean, objective_of
 from ..layout import Permutation
-from ..lazy import Entry, LazyState, entries_of
+from ..lazy import Entry, LazyState, entries_of, in_type
 from ..types import State
 
 
@@ -52,7 +52,7 @@ def _lazy_means(problem: Problem, couplings: Sequence[Couplings], like: State) -
 
     def made(entry: Entry) -> Tensor:
         if entry.dtype.is_floating_point or entry.dtype.is_complex:
-            return mean(problem, entry.name, couplings).to(entry.dtype)
+            return in_type(entry.name, mean(problem, entry.name, couplings), entry.dtype)
         return problem.carried(0, entry.name, couplings[0])
 
     return LazyState([_resized(problem, entry) for entry in entries.values()], made)
@@ -61,7 +61,9 @@ def _lazy_means(problem: Problem, couplings: Sequence[Couplings], like: State) -
 def _lazily_carried(problem: Problem, model: int, couplings: Couplings, like: State) -> LazyState:
     """The tensors of one model in the common order, in its own types."""
     entries = [_resized(problem, entry) for entry in entries_of(like).values()]
-    return LazyState(entries, lambda entry: problem.carried(model, entry.name, couplings).to(entry.dtype))
+    return LazyState(
+        entries, lambda entry: in_type(entry.name, problem.carried(model, entry.name, couplings), entry.dtype)
+    )
 
 
 def _resized(problem: Problem, entry: Entry) -> Entry:
@@ -93,9 +95,9 @@ def eager_outputs(
         else:
             parts = [problem.carried(model, name, couplings[model]) for model in range(len(kept))]
             middle = problem.carried(0, name, couplings[0])
-        fused[name] = as_type(middle, states[0][name])
+        fused[name] = as_type(name, middle, states[0][name])
         for part, new, given in zip(parts, kept, states, strict=False):
-            new[name] = as_type(part, given[name])
+            new[name] = as_type(name, part, given[name])
         for state in own:
             del state[name]
     return Outputs(fused, kept, lambda: objective)
@@ -109,8 +111,12 @@ def _in_place(problem: Problem, state: dict[str, Tensor], name: str, model: int,
     return part
 
 
-def as_type(tensor: Tensor, like: Tensor) -> Tensor:
-    """A tensor in the type of another, which it shares no memory with."""
-    new = tensor.to(like.dtype).contiguous()
+def as_type(name: str, tensor: Tensor, like: Tensor) -> Tensor:
+    """A tensor in the type of another, which it shares no memory with.
+
+    Raises:
+        InputError: it would hold NaN or infinity there.
+    """
+    new = in_type(name, tensor, like.dtype).contiguous()
     shares = new.untyped_storage().data_ptr() == like.untyped_storage().data_ptr()
     return new.clone(memory_format=torch.contiguous_format) if shares else new

@@ -13,6 +13,18 @@ from typing import Any
 
 import numpy as np
 
+from ..arguments import (
+    PROGRESS,
+    SEED,
+    STATES,
+    SWITCH,
+    TEXT,
+    WEIGHTS,
+    WIDTHS,
+    check_arguments,
+    instance,
+    optional,
+)
 from ..barycenter import CouplingMatrices, Problem, Step, objective_of
 from ..errors import InputError
 from ..layout import Layout
@@ -20,11 +32,13 @@ from ..lazy import LazyState
 from ..modules import shares_of
 from ..progress import Progress, watching
 from ..types import State
-from .checking import check_states, method_row, target_widths
+from .checking import LAYOUT, check_states, method_row, target_widths
 from .inputs import Activations
 from .outputs import as_first_model, eager_outputs, lazy_outputs
 from .results import FusedStates
 from .working import own_order, type_of, working_states
+
+ACTIVATIONS = instance(Activations, "activations, which `fuse` makes of data")
 
 
 def fuse_states(  # noqa: PLR0913
@@ -49,6 +63,11 @@ def fuse_states(  # noqa: PLR0913
         **options: Options of the method; `transfuse.METHODS[method].options` lists them.
     """
     started = time.perf_counter()
+    check_arguments(
+        states=(states, STATES), layout=(layout, LAYOUT), method=(method, TEXT), weights=(weights, optional(WEIGHTS)),
+        widths=(widths, optional(WIDTHS)), activations=(activations, optional(ACTIVATIONS)),
+        aligned=(aligned, SWITCH), low_memory=(low_memory, SWITCH), seed=(seed, SEED), progress=(progress, PROGRESS),
+    )  # fmt: skip
     row = method_row(method, options)
     if row.terms not in (None, "weights") and activations is None:
         raise InputError(f"method {method} matches units by {row.terms}, which states alone do not have; use `fuse`")

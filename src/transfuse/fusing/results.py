@@ -16,6 +16,7 @@ from ..layout import Layout
 from ..progress import Progress
 from ..renamed import telling_new_names
 from ..types import State
+from .verifying import NOT_RUN, Check
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,6 +51,11 @@ class FusedStates:
     seconds: float = 0.0
 
     def __str__(self) -> str:
+        """What was fused, how it ended, and that nothing was run, in five lines."""
+        return f"{self.summary}\ncheck: {NOT_RUN}"
+
+    @property
+    def summary(self) -> str:
         """What was fused, how, and how it ended, in four lines."""
         spaces = ", ".join(f"{space.name} {space.units}" for space in self.layout.spaces) or "none"
         shares = ", ".join(f"{weight:.3g}" for weight in self.weights)
@@ -65,7 +71,8 @@ class Fusion:
     """Fused modules: `model`, and every input as a module in the common order, beside what fusing states gives.
 
     `parents` are the models that were fused: themselves, not copies. `correction` says which correction the model
-    got at the end; `states.state` is as it was before.
+    got at the end; `states.state` is as it was before. `check` says how the models were held to be alike outside their
+    states, and the aligned networks to compute what the models do.
     """
 
     model: nn.Module
@@ -73,6 +80,7 @@ class Fusion:
     states: FusedStates
     parents: tuple[nn.Module, ...] = ()
     correction: Corrected = field(default_factory=lambda: Corrected(NONE))
+    check: Check = field(default_factory=Check)
 
     @property
     def couplings(self) -> tuple[CouplingMatrices, ...]:
@@ -95,8 +103,8 @@ class Fusion:
         return self.states.layout
 
     def __str__(self) -> str:
-        """What was fused, how it ended, and which correction was made, in five lines."""
-        return f"{self.states}\ncorrection: {self.correction}"
+        """What was fused, how it ended, which correction was made, and what was checked, in six lines."""
+        return f"{self.states.summary}\ncorrection: {self.correction}\ncheck: {self.check}"
 
     def report(  # noqa: PLR0913
         self, path: str | os.PathLike[str], evaluate: Any = None, *, title: str | None = None, points: int = 25,

@@ -13,7 +13,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from numbers import Real
 from typing import Any
@@ -23,6 +23,7 @@ import torch
 from torch import Tensor, nn
 
 from ..activations import Batches
+from ..arguments import FUNCTION, PATH, PROGRESS, check_arguments, count, optional
 from ..corrections import correct
 from ..corrections.batch_norm import norms_of
 from ..errors import InputError
@@ -36,6 +37,9 @@ Known = Iterator[tuple[int, Values]]
 # A cached value that differs by a larger share than this was not made by the same `evaluate`; threads and other
 # machines make smaller differences.
 SAME = 0.01
+
+EVALUATE = replace(FUNCTION, expected="a function of a model")
+WORKERS = replace(count(0), expected="0 (this process) or more")
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,10 +62,10 @@ class Survey:
 
     def __post_init__(self) -> None:
         """Check everything that can be checked before anything is measured."""
-        if not callable(self.evaluate):
-            raise InputError(f"evaluate is {type(self.evaluate).__name__}; expected a function of a model")
-        if self.workers < 0:
-            raise InputError(f"workers is {self.workers}; expected 0 (this process) or more")
+        check_arguments(
+            evaluate=(self.evaluate, EVALUATE), cache=(self.cache, optional(PATH)), workers=(self.workers, WORKERS),
+            progress=(self.progress, PROGRESS),
+        )  # fmt: skip
         if self.data is not None:
             with private_randomness(0):  # a loader that shuffles draws numbers
                 object.__setattr__(self, "data", Batches.of(self.data))

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import combinations
 from typing import Any
 
 import numpy as np
 
+from ..arguments import NETWORK_OR_STATE, NETWORKS_OR_STATES, check_arguments, count
 from ..errors import InputError
 from ..progress import Progress
 from ..types import Array
@@ -16,6 +18,7 @@ from .combining import Coefficients, Family, ModuleOrState
 from .measuring import Evaluate, Survey
 from .records import Barrier, Simplex
 
+POINTS = replace(count(2), expected="2 (the two ends) or more")
 Path = str | os.PathLike[str]
 
 
@@ -47,6 +50,7 @@ def barrier(  # noqa: PLR0913
         >>> found.height(), found.midpoint()
         (0.25, 1.0)
     """
+    check_arguments(a=(a, NETWORK_OR_STATE), b=(b, NETWORK_OR_STATE))
     (found,) = chain([a, b], evaluate, points=points, data=data, cache=cache, workers=workers, progress=progress)
     return found
 
@@ -56,8 +60,7 @@ def chain(  # noqa: PLR0913
     cache: Path | None = None, workers: int = 0, progress: Progress = False,
 ) -> tuple[Barrier, ...]:  # fmt: skip
     """The barriers of the segments from each network to the next; see `barrier`."""
-    if points < 2:
-        raise InputError(f"points is {points}; expected 2 (the two ends) or more")
+    check_arguments(networks=(networks, NETWORKS_OR_STATES), points=(points, POINTS))
     family = _family(networks, least=2)
     count = len(networks)
     positions = np.union1d(np.arange(points) / (points - 1), [0.5])
@@ -81,6 +84,7 @@ def simplex(
         >>> found.height((0, 1)), round(found.height(), 6)
         (-0.5, -0.666667)
     """
+    check_arguments(networks=(networks, NETWORKS_OR_STATES))
     family = _family(networks, least=2)
     numbers = range(len(networks))
     members = [*((number,) for number in numbers), *combinations(numbers, 2)]

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ..arguments import FUNCTION, NETWORK_OR_STATE, NUMBER, check_arguments, count, mapping, optional
 from ..errors import InputError
 from ..progress import Progress
 from ..types import Array
@@ -18,6 +19,7 @@ from .geometry import Axes
 from .measuring import Evaluate, Survey
 from .records import Mark, Plane
 
+MARKS = mapping(NETWORK_OR_STATE, "networks by name")
 FIRST = 0.1  # of all points: what the first preview may take, so that a look comes soon
 
 
@@ -57,10 +59,10 @@ def plane(  # noqa: PLR0913
         >>> found.x.tolist(), found.of().round(6).tolist()
         ([0.0, 1.0, 2.0], [[0.0, 1.0, 4.0], [0.25, 1.25, 4.25], [1.0, 2.0, 5.0]])
     """
-    if grid < 2 or margin < 0:
-        raise InputError(
-            f"grid is {grid} and margin is {margin}; expected a grid of 2 or more and a margin of 0 or more"
-        )
+    check_arguments(
+        origin=(origin, NETWORK_OR_STATE), x=(x, NETWORK_OR_STATE), y=(y, NETWORK_OR_STATE), grid=(grid, count(2)),
+        margin=(margin, NUMBER), marks=(marks, optional(MARKS)), preview=(preview, optional(FUNCTION)),
+    )  # fmt: skip
     networks = _named({"origin": origin, "x": x, "y": y}, marks or {})
     family = Family.of(networks)
     axes = Axes.through(*family.states[:3])

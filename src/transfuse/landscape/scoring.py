@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils import _pytree as pytree
 
+from ..arguments import DEVICE, FUNCTION, ITERABLE, SWITCH, check_arguments, optional
 from ..errors import InputError
 from ..modules import evaluating
 
@@ -102,6 +103,10 @@ def evaluator(
         >>> evaluator(data)(nn.Identity())["error"]
         25.0
     """
+    check_arguments(
+        data=(data, ITERABLE), scores=(scores, FUNCTION), forward=(forward, FUNCTION), keep=(keep, SWITCH),
+        device=(device, optional(DEVICE)),
+    )  # fmt: skip
     if not keep and isinstance(data, Iterator):
         raise InputError("data is an iterator, which can be read once only; give a DataLoader or a list, or keep=True")
     batches = [moved(batch, device) for batch in data] if keep else data

@@ -18,12 +18,16 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from ..arguments import STATE, check_arguments, instance, mapping
 from ..errors import LayoutError
 from ..lazy import LazyState, transformed
 from ..types import State
 from .recipe import Layout
 from .records import Block
 from .symmetry import PERMUTATIONS, Permutation
+
+LAYOUT = instance(Layout, "a Layout")
+ACTIONS = mapping(instance(Permutation, ""), "a Permutation by name of a space: {'0.out': Permutation([1, 0])}")
 
 
 class Element(Protocol):
@@ -79,6 +83,9 @@ def permute(state: State, layout: Layout, actions: Mapping[str, Permutation]) ->
         >>> permute(state, layout, {"up.out": Permutation([1, 0])})["down.weight"]
         tensor([[4., 3.]])
     """
+    check_arguments(state=(state, STATE), layout=(layout, LAYOUT), actions=(actions, ACTIONS))
+    if strange := [name for name in actions if name not in {space.name for space in layout.spaces}]:
+        raise LayoutError(f"actions names spaces that the layout has not: {', '.join(strange)}")
     widths = layout.widths(state)
     for name, element in actions.items():
         if objection := layout[name].symmetry.objection(element, widths[name]):

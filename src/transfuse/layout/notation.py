@@ -92,8 +92,13 @@ def read(text: str) -> tuple[tuple[Space, ...], Tensors, Reasons]:
     """
     try:
         document = yaml.load(text, PlainLoader)
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
+    except yaml.YAMLError as error:
         raise LayoutError(f"the layout is not valid YAML: {error}") from error
+    except (RecursionError, ValueError, TypeError) as error:  # nested a thousand times, or keys that are no scalars
+        raise LayoutError(
+            f"the layout cannot be read: {type(error).__name__}; expected spaces, tensors and fixed as mappings of "
+            "names, as `print(layout)` writes them"
+        ) from error
     if not isinstance(document, Mapping):
         raise LayoutError("the layout is not a mapping: expected the keys spaces, tensors and, if any, fixed")
     unknown = sorted(str(key) for key in set(document) - {"spaces", "tensors", "fixed"})

@@ -12,6 +12,7 @@ from types import MappingProxyType
 
 import numpy as np
 
+from ..arguments import TEXT, check_arguments
 from ..errors import LayoutError, listing
 from .notation import read, render, writable
 from .records import Block, Fixed, HasShape, Run, Space, Tensors
@@ -142,6 +143,7 @@ def parse(text: str) -> Layout:
     Raises:
         LayoutError: with what cannot be read, where it stands, and what was expected there.
     """
+    check_arguments(text=(text, TEXT))
     return Layout(*read(text))
 
 

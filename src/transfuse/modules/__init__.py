@@ -2,19 +2,22 @@
 
 from .checks import cause_of, check_model, check_runs, first_line, is_half
 from .ensemble import Ensemble, are_class_scores
-from .guards import RandomStates, evaluating, private_randomness, undisturbed
+from .guards import RandomStates, alone, evaluating, private_randomness, undisturbed
 from .proportions import shares_of
 from .rebuilding import with_state
 from .running import Arguments, numbers_in, run, tensors_in
 from .states import canonical_names, live_tensors, model_state, place_of, state_of, ties_of
+from .wrappers import check_copies, told_unwrapped, unwrapped
 
 __all__ = [
     "Arguments",
     "Ensemble",
     "RandomStates",
+    "alone",
     "are_class_scores",
     "canonical_names",
     "cause_of",
+    "check_copies",
     "check_model",
     "check_runs",
     "evaluating",
@@ -30,6 +33,8 @@ __all__ = [
     "state_of",
     "tensors_in",
     "ties_of",
+    "told_unwrapped",
     "undisturbed",
+    "unwrapped",
     "with_state",
 ]

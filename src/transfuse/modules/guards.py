@@ -1,14 +1,17 @@
 """Guards: modules and random states are afterwards as they were before, whatever is done in between.
 
-There is one guard of evaluation mode, one of random states, and one that does both and keeps everything else too.
+There is one guard of evaluation mode, one of random states, and one that does both and keeps everything else too. Modes
+and random states belong to the whole process, so no two threads are inside a guard at the same time.
 """
 
 from __future__ import annotations
 
 import copy
+import os
 import random
+import threading
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -17,10 +20,26 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+_lock = threading.RLock()
+if hasattr(os, "register_at_fork"):  # a child has none of the threads that might hold it
+    os.register_at_fork(after_in_child=_lock._at_fork_reinit)  # type: ignore[attr-defined]
+
+
+@contextmanager
+def alone() -> Iterator[None]:
+    """No other thread is inside a guard: while networks are run, recorded or copied, nobody else changes them."""
+    with _lock:
+        yield
+
 
 @contextmanager
 def undisturbed(*models: nn.Module) -> Iterator[None]:
     """Evaluation mode, no gradients and no warnings; modules, buffers and random states are put back afterwards."""
+    with alone():
+        yield from _undisturbed(models)
+
+
+def _undisturbed(models: Sequence[nn.Module]) -> Iterator[None]:
     modules = [_ModuleBefore.of(module) for model in models for module in model.modules()]
     buffers = [(buffer, buffer.detach().clone()) for model in models for buffer in model.buffers()]
     fast_path = torch.backends.mha.get_fastpath_enabled()
@@ -41,26 +60,28 @@ def undisturbed(*models: nn.Module) -> Iterator[None]:
 @contextmanager
 def evaluating(*models: nn.Module) -> Iterator[None]:
     """Evaluation mode; the mode of each part of the models is put back afterwards."""
-    modes = [(module, module.training) for model in models for module in model.modules()]
-    try:
-        for model in models:
-            model.eval()
-        yield
-    finally:
-        for module, mode in modes:
-            module.training = mode
+    with alone():
+        modes = [(module, module.training) for model in models for module in model.modules()]
+        try:
+            for model in models:
+                model.eval()
+            yield
+        finally:
+            for module, mode in modes:
+                module.training = mode
 
 
 @contextmanager
 def private_randomness(seed: int | None = None) -> Iterator[None]:
     """Random numbers of one's own; with a seed, the same ones each time. The caller's random states are put back."""
-    before = RandomStates.now()
-    try:
-        if seed is not None:
-            RandomStates.seed(seed)
-        yield
-    finally:
-        before.put_back()
+    with alone():
+        before = RandomStates.now()
+        try:
+            if seed is not None:
+                RandomStates.seed(seed)
+            yield
+        finally:
+            before.put_back()
 
 
 @dataclass(frozen=True, eq=False)

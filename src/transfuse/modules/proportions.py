@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import isfinite
 
+from ..arguments import WEIGHTS, told
 from ..errors import InputError
 
 
@@ -18,6 +19,8 @@ def shares_of(weights: Sequence[float] | None, count: int) -> list[float]:
         >>> shares_of([3, 1], 2), shares_of(None, 2)
         ([0.75, 0.25], [0.5, 0.5])
     """
+    if weights is not None and not WEIGHTS.holds(weights):
+        raise InputError(f"weights is {told(weights)}; expected {WEIGHTS.expected}")
     given = [1.0] * count if weights is None else [float(weight) for weight in weights]
     if len(given) != count:
         raise InputError(f"{len(given)} weights for {count} models; give one for each")

@@ -83,8 +83,27 @@ def with_state(model: nn.Module, state: State) -> nn.Module:
     resized = {name for name, tensor in state.items() if tensor.shape != own[name].shape}
     if resized:
         _resize(twin, state, resized)
-    twin.load_state_dict(dict(state))
+    _load(twin, state)
     return twin
+
+
+def _load(model: nn.Module, state: State) -> None:
+    """Put a state into a module; what the module itself leaves out of `state_dict()` stays as it is.
+
+    Raises:
+        InputError: the module takes another state than it gives.
+    """
+    given = model.state_dict().keys()
+    try:
+        left = model.load_state_dict(dict(state), strict=False)
+    except RuntimeError as error:
+        raise InputError(f"{type(model).__name__}.load_state_dict refuses the state: {error}") from error
+    wrong = [name for name in left.missing_keys if name in given and not name.endswith("_extra_state")]
+    if wrong or left.unexpected_keys:
+        raise InputError(
+            f"{type(model).__name__}.load_state_dict does not take what state_dict gives: missing {wrong}, unexpected "
+            f"{left.unexpected_keys}; load_state_dict must take the same names"
+        )
 
 
 def _resize(model: nn.Module, state: State, names: set[str]) -> None:

@@ -15,8 +15,9 @@ from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from ..activations import Batches, observe
+from ..arguments import NETWORKS, SEED, check_arguments, count, optional
 from ..errors import InputError
-from ..modules import Arguments, cause_of, is_half, numbers_in, tensors_in, undisturbed
+from ..modules import Arguments, cause_of, is_half, numbers_in, tensors_in, undisturbed, unwrapped
 from ..progress import Progress, watching
 from .inversion import INVERSION_STEPS, Inverted, inverted_inputs
 from .noise import drawn_inputs
@@ -58,7 +59,10 @@ def synthetic_inputs(
         >>> synthetic_inputs([net], torch.randn(2, 3)).count
         5
     """
-    example = Arguments.of(example_inputs)
+    check_arguments(models=(models, NETWORKS), samples=(samples, optional(count(1))), seed=(seed, SEED))
+    if not len(models):
+        raise InputError("models is empty; expected a list of one or more torch.nn.Module: [a, b]")
+    models, example = [unwrapped(model) for model in models], Arguments.of(example_inputs)
     with undisturbed(*models):
         drawn = drawn_inputs(models, example, samples=samples or SAMPLES[_convolves(models[0], example)], seed=seed)
         return inverted_inputs(models, drawn).batches or drawn

@@ -60,13 +60,23 @@ class Drawing:
             mixed = rows @ self.root.T
             noise = mixed.reshape(shape) if self.features is None else mixed.movedim(-1, self.features)
         size = float(self.like.detach().float().square().mean().sqrt()) or 1.0
-        return (size * noise).to(self.like)
+        # A copy: what counts as contiguous may still have strides by which convolutions take images for channels-last.
+        return (size * noise).to(self.like).clone(memory_format=_memory_format(self.like))
 
     def _tokens(self, shape: list[int], random: torch.Generator) -> Tensor:
         if self.vocabulary:
             return torch.randint(self.vocabulary, shape, generator=random).to(self.like)
         values = self.like.flatten()
         return values[torch.randint(len(values), shape, generator=random).to(values.device)]
+
+
+def _memory_format(like: Tensor) -> torch.memory_format:
+    """How the numbers of an example lie in memory: a network may view its inputs in a way that others do not allow."""
+    if like.is_contiguous():
+        return torch.contiguous_format
+    formats = {4: torch.channels_last, 5: torch.channels_last_3d}
+    found = formats.get(like.dim())
+    return found if found and like.is_contiguous(memory_format=found) else torch.contiguous_format
 
 
 def drawn_inputs(models: Sequence[nn.Module], example: Arguments, *, samples: int = 500, seed: int = 0) -> Batches:

@@ -9,15 +9,16 @@ In: a module. Out: a `Recording`. Not here: what the operations mean (`rules`).
 
 from __future__ import annotations
 
-import io
 import logging
+import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
 from torch import Tensor, fx, nn
+from torch.export import _trace as export_trace
 from torch.export.graph_signature import ConstantArgument, InputKind
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils import _pytree as pytree
@@ -70,14 +71,26 @@ def record(
 
 @contextmanager
 def _silence() -> Iterator[None]:
-    """No log lines and no dumps of graphs: where export refuses, another recorder takes over."""
-    level = logging.root.manager.disable
-    logging.disable(logging.CRITICAL)
+    """No log lines of torch and no dumps of graphs: where export refuses, another recorder takes over.
+
+    Other threads go on logging and printing; only the dumps that export itself makes of what it refuses are off.
+    """
+    mine = threading.get_ident()
+    loggers = [each for name, each in [*logging.root.manager.loggerDict.items()]
+               if name.startswith("torch") and isinstance(each, logging.Logger)]  # fmt: skip
+
+    def others(record: logging.LogRecord) -> bool:
+        return record.thread != mine
+
+    for logger in loggers:
+        logger.addFilter(others)
+    vars(export_trace)["print"] = lambda *args, **kwargs: None  # in place of the builtin, in that one module
     try:
-        with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
-            yield
+        yield
     finally:
-        logging.disable(level)
+        vars(export_trace).pop("print", None)
+        for logger in loggers:
+            logger.removeFilter(others)
 
 
 def _exported(model: nn.Module, state: Mapping[str, Tensor], inputs: Arguments) -> Recording:

@@ -7,14 +7,17 @@ from typing import Any
 
 from torch import nn
 
+from ..arguments import FUNCTION, NETWORK, SEED, SWITCH, check_arguments, instance, mapping, optional
 from ..errors import InputError
 from ..layout import Layout
-from ..modules import Arguments, canonical_names, check_model, check_runs, model_state, undisturbed
+from ..modules import Arguments, canonical_names, check_model, check_runs, model_state, undisturbed, unwrapped
 from .proof import verify
 from .reading import Unknown, read
 from .recording import Recorder, record
 from .resolving import resolve
 from .rules import RULES, Rule
+
+RULE_TABLE = mapping(FUNCTION, "rules by operation: {'library::op': rule}")
 
 
 def trace(
@@ -61,10 +64,12 @@ def trace(
     """
     _check_option("recorder", recorder, (None, "export", "eager"))
     _check_option("unknown", unknown, ("fix", "raise"))
+    check_arguments(model=(model, NETWORK), rules=(rules, optional(RULE_TABLE)), proof=(proof, SWITCH))
+    model = unwrapped(model)
     check_model(model)
     inputs = Arguments.of(example_inputs)
-    state = model_state(model)
     with undisturbed(model):
+        state = model_state(model)  # here, where no other thread is recording this model
         check_runs(model, state, inputs)
         recording = record(model, state, inputs, recorder)
         reading = read(recording, state, rules={**RULES, **(rules or {})}, unknown=unknown)
@@ -89,14 +94,17 @@ def prove(model: nn.Module, example_inputs: Any, layout: Layout, *, seed: int = 
         >>> x = torch.randn(4, 3)
         >>> prove(net, x, trace(net, x))
     """
+    check_arguments(model=(model, NETWORK), layout=(layout, instance(Layout, "a Layout")), seed=(seed, SEED))
+    model = unwrapped(model)
     check_model(model)
-    inputs, state = Arguments.of(example_inputs), model_state(model)
-    layout.check(state)
+    inputs = Arguments.of(example_inputs)
     with undisturbed(model):
+        state = model_state(model)
+        layout.check(state)
         check_runs(model, state, inputs)
         verify(model, state, inputs, layout, seed=seed)
 
 
 def _check_option(name: str, value: object, known: tuple[object, ...]) -> None:
-    if value not in known:
+    if not any(value is each or (isinstance(value, str) and value == each) for each in known):
         raise InputError(f"{name} is {value!r}; expected one of {', '.join(map(repr, known))}")

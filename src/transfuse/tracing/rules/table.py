@@ -14,6 +14,7 @@ from typing import Any
 from torch import Tensor
 from torch.utils import _pytree as pytree
 
+from ...arguments import TEXT, check_arguments, many
 from ..algebra import Algebra
 from ..labels import Labels
 
@@ -63,7 +64,12 @@ RULES: dict[str, Rule] = {}
 
 
 def rule(*names: str) -> Callable[[Rule], Rule]:
-    """Register a rule for ops of the `aten` library (`linear`) or of another (`library::op`)."""
+    """Register a rule for ops of the `aten` library (`linear`) or of another (`library::op`).
+
+    Raises:
+        InputError: a name is no text; `@rule` without names and brackets is the usual cause.
+    """
+    check_arguments(names=(names, many(TEXT, "names of operations: @rule('linear')")))
 
     def register(function: Rule) -> Rule:
         for name in names:

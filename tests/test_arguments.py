@@ -1,0 +1,192 @@
+"""Arguments of a wrong type are refused by name, at every public function."""
+
+import inspect
+import threading
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.nn.utils import prune
+
+import transfuse
+from transfuse import InputError, LayoutError
+
+X = torch.randn(4, 3)
+
+
+def build(width=4):
+    return nn.Sequential(nn.Linear(3, width), nn.ReLU(), nn.Linear(width, 2))
+
+
+NET, OTHER, THIRD = build(), build(), build()
+LAYOUT = transfuse.trace(NET, X)
+
+
+class Thing:
+    """Nothing that is expected anywhere."""
+
+
+WRONG = {
+    "network": [None, 3, "a", {"a": 1}, [NET], Thing(), nn.Linear],
+    "networks": [None, 3, "a", {"a": NET}, [None], [NET, 3], NET, {NET}, Thing()],
+    "layout": ["x", 3, {}, Thing(), NET],
+    "weights": ["a", 3, {0: 0.5, 1: 0.5}, [None, 1], ["a", "b"], Thing(), [[1], [2]]],
+    "seed": [-1, 2.5, "a", None, True, Thing()],
+    "text": [3, [], Thing(), b"auto"],
+    "switch": [3, "yes", None, Thing()],
+    "function": [3, "a", Thing(), [len]],
+    "count": [-1, 2.5, "a", True, Thing()],
+    "example": [None, 3, "a", Thing()],
+    "data": [5, "a", Thing(), NET],
+    "progress": [3, "sometimes", None, Thing()],
+    "path": [3, Thing(), []],
+    "state": [3, "a", [1], {"a": 1}, {3: X}, Thing()],
+}
+STATE = NET.state_dict()
+EVALUATE = {"evaluate": lambda network: 1.0}
+SHARED = {"data": "data", "cache": "path", "workers": "count", "progress": "progress", "evaluate": "function"}
+
+# For each public function: a call that works, and the kind of wrong values that each argument is tried with.
+CALLS = {
+    "align": (dict(model=OTHER, to=NET, example_inputs=X),
+              dict(model="network", to="network", layout="layout", seed="seed", example_inputs="example")),
+    "barrier": (dict(a=NET, b=OTHER, **EVALUATE), dict(a="network", b="network", points="count", **SHARED)),
+    "chain": (dict(networks=[NET, OTHER], **EVALUATE), dict(networks="networks", points="count", **SHARED)),
+    "correct": (dict(model=NET, data=X, parents=[NET, OTHER]),
+                dict(model="network", data="data", parents="networks", method="text", weights="weights",
+                     forward="function", biases="switch", progress="progress")),
+    "evaluator": (dict(data=[(X, torch.zeros(4, dtype=torch.long))]),
+                  dict(data="data", scores="function", forward="function", keep="switch", device="path")),
+    "fuse": (dict(models=[NET, OTHER], example_inputs=X),
+             dict(models="networks", example_inputs="example", method="text", weights="weights", target="target",
+                  layout="layout", data="data", terms="text", correct="text", synthetic="switch", forward="function",
+                  seed="seed", progress="progress", check="switch")),
+    "fuse_states": (dict(states=[STATE, STATE], layout=LAYOUT),
+                    dict(states="states", layout="layout", method="text", weights="weights", widths="widths",
+                         activations="function", aligned="switch", low_memory="switch", seed="seed",
+                         progress="progress")),
+    "parse": (dict(text=str(LAYOUT)), dict(text="text")),
+    "permute": (dict(state=STATE, layout=LAYOUT, actions={}),
+                dict(state="state", layout="layout", actions="actions")),
+    "plane": (dict(origin=NET, x=OTHER, y=THIRD, grid=2, **EVALUATE),
+              dict(origin="network", x="network", y="network", grid="count", margin="margin", marks="marks",
+                   preview="function", **SHARED)),
+    "prove": (dict(model=NET, example_inputs=X, layout=LAYOUT),
+              dict(model="network", example_inputs="example", layout="layout", seed="seed")),
+    "rule": (dict(names=["aten_of_a_test::op"]), dict(names="names")),
+    "simplex": (dict(networks=[NET, OTHER], **EVALUATE), dict(networks="networks", **SHARED)),
+    "synthetic_inputs": (dict(models=[NET], example_inputs=X),
+                         dict(models="networks", example_inputs="example", samples="count", seed="seed")),
+    "trace": (dict(model=NET, example_inputs=X),
+              dict(model="network", example_inputs="example", rules="rules", unknown="text", proof="switch",
+                   recorder="text")),
+}  # fmt: skip
+WRONG |= {
+    "target": [2.5, "a", {"0.out": 2.5}, {"0.out": "a"}, {3: 4}, [4], Thing()],
+    "widths": [2.5, "a", {"0.out": 2.5}, {3: 4}, [4], Thing()],
+    "states": [None, 3, "a", STATE, [3], [{"a": 1}], Thing(), [NET]],
+    "actions": [3, "a", {"0.out": 3}, {3: 4}, [1], {"nowhere": transfuse.Permutation([0, 1, 2, 3])}],
+    "margin": [-1, "a", None, float("nan"), Thing()],
+    "marks": [3, "a", {"a": 3}, [NET], Thing()],
+    "names": [[3], [len]],
+    "rules": [3, "a", {"a": 3}, {3: len}, Thing()],
+}
+CASES = [(function, argument, kind) for function, (_, kinds) in CALLS.items() for argument, kind in kinds.items()]
+
+
+def call(function, arguments):
+    own = dict(arguments)
+    return getattr(transfuse, function)(*own.pop("names", ()), **own)
+
+
+@pytest.mark.parametrize(("function", "argument", "kind"), CASES)
+def test_a_wrong_argument_is_refused_by_name(function, argument, kind):
+    for wrong in WRONG[kind]:
+        with pytest.raises((InputError, LayoutError), match=argument):
+            pytest.fail(
+                f"{function}({argument}={wrong!r}) gave {call(function, {**CALLS[function][0], argument: wrong})}"
+            )
+
+
+@pytest.mark.parametrize("function", CALLS)
+def test_the_call_itself_works(function):
+    assert call(function, CALLS[function][0]) is not None or function == "prove"
+
+
+def test_every_public_function_and_every_argument_is_tried():
+    functions = {name for name in transfuse.__all__ if inspect.isfunction(getattr(transfuse, name))}
+    assert functions == set(CALLS)
+    for name in functions:
+        arguments = set(inspect.signature(getattr(transfuse, name)).parameters) - {"options"}
+        assert arguments == set(CALLS[name][1]), name
+
+
+def test_a_module_is_not_taken_for_a_list_of_its_parts():
+    with pytest.raises(InputError, match=r"pass a list of networks: \[a, b\]"):
+        transfuse.fuse(nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 3)), X)
+
+
+def test_several_wrong_arguments_are_told_at_once():
+    with pytest.raises(InputError, match=r"(?s)weights is 'a'.*seed is -1"):
+        transfuse.fuse([NET, OTHER], X, weights="a", seed=-1)
+
+
+@pytest.mark.parametrize("text", ["[" * 5000, "{a: " * 3000, "? [a]\n: b", "spaces: {[1]: 2}", "\0"])
+def test_layouts_that_are_no_layouts(text):
+    with pytest.raises(LayoutError, match="layout"):
+        transfuse.parse(text)
+
+
+def test_numpy_arrays_are_data():
+    data = np.random.default_rng(0).standard_normal((60, 3))
+    expected = transfuse.fuse([NET, OTHER], X, data=torch.tensor(data).float())
+    for given in (data, data.astype("float32"), (data, np.zeros(60)), [data[:30], data[30:]]):
+        fusion = transfuse.fuse([NET, OTHER], X, data=given)
+        if not isinstance(given, list):
+            torch.testing.assert_close(fusion.states.state, expected.states.state)
+
+
+WRAPPERS = {"DataParallel": nn.DataParallel, "OptimizedModule": lambda net: torch.compile(net, backend="eager")}
+
+
+@pytest.mark.parametrize("kind", WRAPPERS)
+def test_the_network_in_a_wrapper_is_fused_and_that_is_said(kind):
+    expected = transfuse.fuse([NET, OTHER], X)
+    fusion = transfuse.fuse([WRAPPERS[kind](NET), OTHER], X)
+    assert f"model 1: it is wrapped in {kind}" in fusion.check.note
+    assert fusion.parents[0] is NET
+    assert list(fusion.model.state_dict()) == list(NET.state_dict())
+    torch.testing.assert_close(fusion.states.state, expected.states.state)
+    assert transfuse.trace(WRAPPERS[kind](NET), X) == LAYOUT
+
+
+def locked():
+    net = build()
+    net.lock = threading.Lock()
+    return net
+
+
+def remembering():
+    net = build()
+    net[1].register_forward_hook(lambda module, args, output: setattr(module, "seen", output))
+    net(X)
+    return net
+
+
+def pruned():
+    net = build()
+    prune.l1_unstructured(net[0], "weight", 0.5)
+    net(X)
+    return net
+
+
+UNCOPIED = {"lock": (locked, "lock"), "activation": (remembering, r"1\.seen"), "pruned": (pruned, r"0\.weight")}
+
+
+@pytest.mark.parametrize("kind", UNCOPIED)
+def test_a_module_that_cannot_be_copied_is_refused_first(kind, monkeypatch):
+    make, named = UNCOPIED[kind]
+    monkeypatch.setattr(transfuse.fusing.networks, "trace", lambda *_: pytest.fail("work was done"))
+    with pytest.raises(InputError, match=f"model 2 cannot be copied .*in the way: {named}"):
+        transfuse.fuse([build(), make()], X)
