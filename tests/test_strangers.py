@@ -11,17 +11,12 @@ from strangers import STRANGERS, named, outputs
 from zoo_problems import moved_twin
 
 OBJECTS = "tensors inside objects that are returned are not found yet"
-STRIDES = "synthetic images lie in memory in another way than the example, which `view` does not take"
-SCALES = "scales are not balanced to the end where two spaces share a tensor"
 WAITING = {  # laws that cannot hold yet, by law and network
     "found": {"actor_critic": OBJECTS, "gaussian_policy": OBJECTS},
     "aligned": {"actor_critic": OBJECTS, "gaussian_policy": OBJECTS},
-    "twin": {"gaussian_policy": OBJECTS, "sums_by_einsum": SCALES},
-    "corrected": {
-        "gaussian_policy": OBJECTS, "view_of_minus_one": STRIDES, "view_by_batch_size": STRIDES,
-        "flat_features": STRIDES,
-    },
-}  # fmt: skip
+    "twin": {"gaussian_policy": OBJECTS},
+    "corrected": {"gaussian_policy": OBJECTS},
+}
 SLOW = {  # networks whose correction takes about a second
     "both_directions", "convolutions_over_time", "flat_features", "patches", "reshape_by_shape", "residual_in_place",
     "rows_as_steps", "states_of_zeros", "view_by_batch_size",
