@@ -1,7 +1,7 @@
 """Optimal transport between uniform measures: matrices only, no labels, no networks."""
 
 from .grouping import grouped
-from .linear import Plan, assignment, entropic, exact
+from .linear import EntropicPlan, assignment, entropic, exact
 from .quadratic import ascend
 
-__all__ = ["Plan", "ascend", "assignment", "entropic", "exact", "grouped"]
+__all__ = ["EntropicPlan", "ascend", "assignment", "entropic", "exact", "grouped"]

@@ -18,7 +18,7 @@ from torch import Tensor
 
 
 @dataclass(frozen=True)
-class Plan:
+class EntropicPlan:
     """A coupling [m, n] with rows that sum to 1, and how far its columns are from summing to m / n."""
 
     coupling: Tensor
@@ -73,7 +73,7 @@ def _simplex(scores: Tensor) -> Tensor:
     return torch.from_numpy(plan * m).to(scores)
 
 
-def entropic(scores: Tensor, epsilon: float, *, iterations: int = 1000, tolerance: float = 1e-6) -> Plan:
+def entropic(scores: Tensor, epsilon: float, *, iterations: int = 1000, tolerance: float = 1e-6) -> EntropicPlan:
     """The entropic coupling, by Sinkhorn's algorithm, stabilised in the log domain, float64 (Cuturi 2013).
 
     Args:
@@ -100,7 +100,7 @@ def entropic(scores: Tensor, epsilon: float, *, iterations: int = 1000, toleranc
             further, taken = _kernel_steps(scaled, columns, min(iterations - steps, 100), tolerance)
             columns, steps = columns + further, steps + taken
     coupling = torch.softmax(scaled + columns, dim=1)
-    return Plan(coupling.to(scores.dtype), error, steps, error <= tolerance)
+    return EntropicPlan(coupling.to(scores.dtype), error, steps, error <= tolerance)
 
 
 def _kernel_steps(scaled: Tensor, columns: Tensor, steps: int, tolerance: float) -> tuple[Tensor, int]:
