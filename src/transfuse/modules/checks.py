@@ -8,7 +8,8 @@ from torch.utils import _pytree as pytree
 
 from ..errors import FusionError, InputError, listing
 from ..types import State
-from .running import Arguments, called, run, tensors_in
+from .outputs import tensors_in
+from .running import Arguments, called, run
 
 
 def check_model(model: nn.Module) -> None:
@@ -54,6 +55,8 @@ def check_runs(model: nn.Module, state: State, inputs: Arguments) -> list[Tensor
         first = run(model, state, inputs)
         torch.rand(7)  # the second run starts from another random state
         second = tensors_in(called(model, state, inputs))
+    except FusionError:
+        raise
     except Exception as error:
         shapes = [list(tensor.shape) for tensor in tensors]
         raise InputError(

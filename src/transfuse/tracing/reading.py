@@ -18,6 +18,7 @@ from torch.utils import _pytree as pytree
 from ..errors import TraceError
 from .algebra import Algebra
 from .labels import Labels
+from .leaving import leaves, length_argument
 from .memory import Memory, mutates
 from .recording import Recording
 from .registry import Registry
@@ -114,37 +115,52 @@ class _Reader:
             fx.Node, lambda argument: self.values[argument], (node.args, dict(node.kwargs)),
             is_leaf=lambda leaf: isinstance(leaf, fx.Node),
         )  # fmt: skip
-        leaves = pytree.tree_leaves((args, kwargs), is_leaf=lambda leaf: isinstance(leaf, Labels))
-        if not any(isinstance(leaf, Labels) for leaf in leaves):
+        operands = pytree.tree_leaves((args, kwargs), is_leaf=_is_labels)
+        if not any(map(_is_labels, operands)):
             return node.target(*args, **kwargs)  # type: ignore[operator]  # a constant: computed as it is
         self.algebra.where = _where(node)
         if not isinstance(node.target, torch._ops.OpOverload):
-            return self._without_rule(node, str(node.target), leaves, "has no rule")
+            return self._without_rule(node, str(node.target), operands, "has no rule")
         call = _bind(node, args, kwargs, _live_results(node, self.live))
         rule = self.rules.get(f"{call.name}.{node.target._overloadname}") or self.rules.get(call.name)
+        if leaves(node) and (left := self._left(node, call)) is not None:
+            return left
         if not call.shapes:
             return None
         if rule is None:
-            return self._without_rule(node, call.name, leaves, "has no rule")
+            return self._without_rule(node, call.name, operands, "has no rule")
         try:
             results = rule(self.algebra, call)
         except Exception as error:  # a rule that meets what it was not written for: fixed, never guessed
-            return self._without_rule(node, call.name, leaves, f"met what its rule does not know ({error})")
+            return self._without_rule(node, call.name, operands, f"met what its rule does not know ({error})")
         return _checked(node, call, results)
 
-    def _without_rule(self, node: fx.Node, name: str, leaves: Sequence[Any], why: str) -> Any:
+    def _left(self, node: fx.Node, call: Call) -> Any:
+        """The results of an operation by which values leave for Python: fixed; nothing where its rule goes on."""
+        why = "its value is read by Python code"
+        if name := length_argument(node):
+            self.algebra.opaque((), pytree.tree_leaves(call[name], is_leaf=_is_labels), why)
+            return None
+        results = [self.algebra.opaque(shape, call.tensors, why) for shape in call.shapes or [()]]
+        return results[0] if len(call.shapes) < 2 else results
+
+    def _without_rule(self, node: fx.Node, name: str, operands: Sequence[Any], why: str) -> Any:
         if self.unknown == "raise":
             raise TraceError(f"{name} {why}, {_where(node)}; pass a rule for it, or unknown='fix'")
-        tensors = [leaf for leaf in leaves if isinstance(leaf, Labels | Tensor)]
+        tensors = [value for value in operands if isinstance(value, Labels | Tensor)]
         results = [self.algebra.opaque(shape, tensors, f"{name} {why}") for shape in _shapes(node)]
         return results[0] if isinstance(node.meta.get("val"), Tensor) else results
+
+
+def _is_labels(value: object) -> bool:
+    return isinstance(value, Labels)
 
 
 def _live(graph: fx.Graph) -> set[fx.Node]:
     """Operations that the outputs depend on, that write to memory, or whose result Python reads."""
     live: set[fx.Node] = set()
     for node in reversed(graph.nodes):
-        reads = node.op == "output" or mutates(node) or "item" in str(node.target).split(".")
+        reads = node.op == "output" or mutates(node) or leaves(node)
         if reads or any(user in live for user in node.users):
             live.add(node)
     return live
@@ -174,7 +190,13 @@ def _bind(node: fx.Node, args: Sequence[Any], kwargs: Mapping[str, Any], live: f
         library, plain = name.split("::")
         packet = getattr(getattr(torch.ops, library), plain, None)
         function = function if packet is None else packet
-    return Call(name, function, arguments, _shapes(node), live)
+    return Call(name, function, arguments, _shapes(node), live, _is_whole(node))
+
+
+def _is_whole(node: fx.Node) -> bool:
+    """Whether an operation gives whole numbers or truth values."""
+    first = next(iter(pytree.tree_leaves(node.meta.get("val"))), None)
+    return isinstance(first, Tensor) and not (first.is_floating_point() or first.is_complex())
 
 
 def _shapes(node: fx.Node) -> tuple[tuple[int, ...], ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from torch import nn
@@ -25,6 +25,7 @@ def trace(
     unknown: Unknown = "fix",
     proof: bool = True,
     recorder: Recorder | None = None,
+    outputs: Callable[[Any], Any] | None = None,
 ) -> Layout:
     """Find which axes of which tensors of a network move together, and prove it.
 
@@ -36,6 +37,8 @@ def trace(
             `layout.fixed`), or "raise".
         proof: Move units at random by the layout found and check that the outputs stay the same.
         recorder: "export" or "eager"; default: export, and eager recording where export refuses.
+        outputs: What counts as the model's output, from what it returns, where that is not all of it or cannot be
+            looked into: `lambda result: result.logits`, or `lambda result: model.last` of what it only remembers.
 
     Raises:
         InputError: the model or the inputs cannot be used as they are.
@@ -65,6 +68,8 @@ def trace(
     inputs = Arguments.of(example_inputs)
     state = model_state(model)
     with undisturbed(model):
+        if outputs is not None:  # the hook goes with all else that is put back
+            model.register_forward_hook(lambda module, args, result: outputs(result))
         check_runs(model, state, inputs)
         recording = record(model, state, inputs, recorder)
         reading = read(recording, state, rules={**RULES, **(rules or {})}, unknown=unknown)

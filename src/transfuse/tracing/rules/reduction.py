@@ -131,10 +131,3 @@ def similarity(t: Algebra, call: Call) -> Labels:
     first, second = list(call.arguments.values())[:2]
     axis = call.get("dim", 1 if call.name == "aten::cosine_similarity" else -1)
     return t.reduce(t.join(first, second), [axis], keepdim=bool(call.get("keepdim", False)))
-
-
-@rule("item", "_local_scalar_dense", "is_nonzero")
-def escape(t: Algebra, call: Call) -> Labels:
-    """A number that leaves for Python, where it may steer the control flow."""
-    x = t.labels(call["self"])
-    return t.pinned(x, None, "its value is read by Python code")
