@@ -69,4 +69,4 @@ def leaves(node: fx.Node) -> bool:
 
 def length_argument(node: fx.Node) -> str | None:
     """The one argument whose values say how long the result is; nothing where all values leave."""
-    return _LENGTHS.get(node.target)  # type: ignore[arg-type]
+    return _LENGTHS.get(node.target) if isinstance(node.target, torch._ops.OpOverload) else None

@@ -123,10 +123,9 @@ class _Reader:
             return self._without_rule(node, str(node.target), operands, "has no rule")
         call = _bind(node, args, kwargs, _live_results(node, self.live))
         rule = self.rules.get(f"{call.name}.{node.target._overloadname}") or self.rules.get(call.name)
-        if leaves(node) and (left := self._left(node, call)) is not None:
+        left = self._left(node, call) if leaves(node) else None
+        if left is not None or not call.shapes:
             return left
-        if not call.shapes:
-            return None
         if rule is None:
             return self._without_rule(node, call.name, operands, "has no rule")
         try:

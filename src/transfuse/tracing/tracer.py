@@ -17,7 +17,7 @@ from .resolving import resolve
 from .rules import RULES, Rule
 
 
-def trace(
+def trace(  # noqa: PLR0913
     model: nn.Module,
     example_inputs: Any,
     *,
