@@ -5,20 +5,20 @@ The models are never modified. Everything that cannot work is refused before wor
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from torch import nn
 
 from ..activations import Batches
 from ..corrections import AUTO, NONE
-from ..errors import InputError
+from ..errors import InputError, listing
 from ..layout import Layout, in_scale_of
 from ..modules import Arguments, check_runs, model_state, undisturbed, with_state
 from ..progress import Progress
 from ..synthetic import SyntheticInputs
 from ..tracing import trace
-from ..types import Forward
+from ..types import Forward, State
 from .checking import method_row
 from .correcting import Parents, check_correction, corrected
 from .inputs import Inputs, TermsName
@@ -31,18 +31,21 @@ def fuse(  # noqa: PLR0913
     models: Sequence[nn.Module], example_inputs: Any = None, *, method: str = "auto",
     weights: Sequence[float] | None = None, target: nn.Module | Mapping[str, int] | None = None,
     layout: Layout | None = None, data: Any = None, terms: TermsName | None = None, correct: str | None = None,
-    synthetic: bool = True, forward: Forward | None = None, seed: int = 0, progress: Progress = False, **options: Any,
+    synthetic: bool = True, forward: Forward | None = None, outputs: Callable[[Any], Any] | None = None, seed: int = 0,
+    progress: Progress = False, **options: Any,
 ) -> Fusion:  # fmt: skip
     """Fuse trained networks of one architecture, of equal or different widths, into one.
 
     Args:
-        models: One or more modules. One alone can be fused into a wider target (it grows and computes the same) or a
-            narrower one.
+        models: One or more modules. One alone can be fused into a wider target (it grows and computes the same: where
+            units are averaged, by a norm, this takes whole multiples of its width; where they are summed, by a softmax
+            or between queries and keys, it cannot grow) or a narrower one.
         example_inputs: For tracing: a tensor, a tuple of positional arguments, or a dict of keyword arguments.
         method: A row of `transfuse.METHODS`.
         weights: Proportions of the models, non-negative; default: equal.
         target: Widths of the result: a module of these widths, or the width of some spaces (the layers of the first
-            model are rebuilt then); default: the widths of the first model.
+            model are rebuilt then); default: the widths of the first model. Models of other widths compute the same in
+            `aligned` only if they are narrower and can grow; a `WidthWarning` says where they cannot.
         layout: A layout, instead of tracing the first model.
         data: Inputs without labels, to match units by their activations and to correct the result: tensors (samples
             along the first dimension), an iterable of batches, or a `DataLoader`. Of a tuple the first element counts,
@@ -54,6 +57,7 @@ def fuse(  # noqa: PLR0913
         synthetic: Without data, correct by synthetic inputs, if that is judged an improvement; networks with
             convolutions are matched by them too. See `transfuse.synthetic_inputs`.
         forward: Runs a model on a batch of the data, where batches are of another kind.
+        outputs: What counts as output in tracing, from what a model returns; see `transfuse.trace`.
         seed: For the order of sweeps, for restarts, and for synthetic inputs.
         progress: Show how far it is, on standard error: if that is a terminal (True), or "always". Or a function
             `watch(stage, done, total)` of your own.
@@ -78,7 +82,7 @@ def fuse(  # noqa: PLR0913
     if not models or not all(isinstance(model, nn.Module) for model in models):
         raise InputError("models must be one or more torch.nn.Module, in a list")
     row = method_row(method, options)
-    layout = layout or _traced(models[0], example_inputs)
+    layout = layout or _traced(_shown_by(models), example_inputs, outputs)
     own = [model.state_dict() for model in models]
     layout.check(*own)  # before any network is run
     batches = None if data is None else Batches.of(data, forward=forward)
@@ -111,11 +115,27 @@ def fuse(  # noqa: PLR0913
     return Fusion(model, aligned, states, tuple(models), done)
 
 
-def _traced(model: nn.Module, example_inputs: Any) -> Layout:
-    """The layout of the first model, found with the example inputs."""
+def _shown_by(models: Sequence[nn.Module]) -> nn.Module:
+    """The model that shows the layout: the first, unless it has one unit where another has several.
+
+    A single unit cannot be moved, and is not seen to be one.
+    """
+    single = {name for name, tensor in model_state(models[0]).items() if 1 in tensor.shape}
+    first = {name: model_state(models[0])[name].shape for name in single}
+    for model in models[1:]:
+        shapes = {name: tensor.shape for name, tensor in model_state(model).items() if name in first}
+        if any(
+            len(shape) == len(first[name]) and shape.numel() > first[name].numel() for name, shape in shapes.items()
+        ):
+            return model
+    return models[0]
+
+
+def _traced(model: nn.Module, example_inputs: Any, outputs: Callable[[Any], Any] | None) -> Layout:
+    """The layout of a model, found with the example inputs."""
     if example_inputs is None:
         raise InputError("pass example_inputs, with which the first model is traced, or a layout")
-    return trace(model, example_inputs)
+    return trace(model, example_inputs, outputs=outputs)
 
 
 def _check_rebuilt(model: nn.Module, example_inputs: Any) -> None:
@@ -129,10 +149,32 @@ def _check_rebuilt(model: nn.Module, example_inputs: Any) -> None:
         ) from error
 
 
+def _check_alignable(layout: Layout, reference: State, state: State) -> None:
+    """Refuse to align a network to a narrower one, or to a wider one that it cannot be widened to."""
+    wanted, own = layout.widths(reference), layout.widths(state)
+    problems = [
+        f"space {name} has {own[name]} units, {width} in the reference: merging units changes the function"
+        if width < own[name]
+        else layout.growth_objection(name, own[name], width)
+        for name, width in wanted.items()
+    ]
+    if any(problems):
+        raise InputError(
+            listing("the network cannot be aligned to this reference:", [text for text in problems if text])
+            + "\nAlign to a network of the same widths, or fuse into other widths and accept another function"
+        )
+
+
 def align(
     model: nn.Module, *, to: nn.Module, example_inputs: Any = None, layout: Layout | None = None, seed: int = 0
 ) -> nn.Module:
-    """A copy of a network that computes the same function, with its units in the order (and scale) of a reference."""
+    """A copy of a network that computes the same function, with its units in the order (and scale) of a reference.
+
+    Raises:
+        InputError: the reference has other widths, in which the network cannot compute the same.
+    """
+    layout = layout or _traced(_shown_by([to, model]), example_inputs, None)
+    _check_alignable(layout, model_state(to), model_state(model))
     fusion = fuse([to, model], example_inputs, layout=layout, weights=[1.0, 1.0], correct="none", seed=seed)
     reference = working_state(model_state(to), type_of([model_state(to)]))
     twin = fusion.aligned[1]

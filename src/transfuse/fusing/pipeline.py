@@ -19,7 +19,7 @@ from ..layout import Layout
 from ..lazy import LazyState
 from ..progress import Progress, watching
 from ..types import State
-from .checking import check_states, method_row, proportions, target_widths
+from .checking import check_states, method_row, proportions, target_widths, warn_of_widths
 from .inputs import Activations
 from .outputs import as_first_model, eager_outputs, lazy_outputs
 from .results import FusedStates
@@ -57,6 +57,7 @@ def fuse_states(  # noqa: PLR0913
     shares = proportions(weights, len(states))
     check_states(states, layout, type_of(states))
     wanted = target_widths(layout, layout.widths(states[0]), widths or {})
+    warn_of_widths(states, layout, wanted)
     own = working_states(states, layout, balance=row.balance, low_memory=low_memory)
     order = own_order(own, shares) if row.order_free else list(range(len(own)))
     problem = _problem(own, layout, shares, wanted, order, activations)

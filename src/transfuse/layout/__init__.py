@@ -3,7 +3,7 @@
 from .balance import balanced, in_scale_of
 from .moving import permute, random_actions
 from .recipe import Layout, parse
-from .records import Axis, Block, Fixed, Run, Side, Slot, Space
+from .records import Axis, Block, Fixed, Reduced, Run, Side, Slot, Space
 from .symmetry import PERMUTATIONS, Permutation, Symmetry, pair_scores
 
 __all__ = [
@@ -13,6 +13,7 @@ __all__ = [
     "Fixed",
     "Layout",
     "Permutation",
+    "Reduced",
     "Run",
     "Side",
     "Slot",

@@ -19,7 +19,9 @@ from numpy.typing import NDArray
 from .symmetry import PERMUTATIONS, Symmetry
 
 Side = Literal["produces", "consumes"]
+Reduced = Literal["summed", "averaged"]
 SIDES: tuple[Side, ...] = get_args(Side)
+REDUCED: tuple[Reduced, ...] = get_args(Reduced)
 
 
 class HasShape(Protocol):

@@ -70,7 +70,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class Scale:
-    """Relative changes of weights: a large one, one well above rounding, and how often the latter's effect is allowed."""
+    """Relative changes of weights, a large and a small one, and how many times the small one's effect is allowed."""
 
     disturbance: float
     nudge: float

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from torch import nn
+from torch import Tensor, nn
 
-from ..errors import InputError
+from ..errors import InputError, TraceWarning
 from ..layout import Layout
 from ..modules import Arguments, canonical_names, check_model, check_runs, model_state, undisturbed
 from .proof import verify
@@ -15,6 +16,7 @@ from .reading import Unknown, read
 from .recording import Recorder, record
 from .resolving import resolve
 from .rules import RULES, Rule
+from .untaken import Unused, without_untaken
 
 
 def trace(  # noqa: PLR0913
@@ -26,6 +28,7 @@ def trace(  # noqa: PLR0913
     proof: bool = True,
     recorder: Recorder | None = None,
     outputs: Callable[[Any], Any] | None = None,
+    unused: Unused = "fix",
 ) -> Layout:
     """Find which axes of which tensors of a network move together, and prove it.
 
@@ -39,6 +42,9 @@ def trace(  # noqa: PLR0913
         recorder: "export" or "eager"; default: export, and eager recording where export refuses.
         outputs: What counts as the model's output, from what it returns, where that is not all of it or cannot be
             looked into: `lambda result: result.logits`, or `lambda result: model.last` of what it only remembers.
+        unused: What to do with spaces that could meet tensors which the example inputs do not reach (another expert, an
+            optional argument, an auxiliary head): "fix" them, or "move" them, and these tensors with them where it is
+            clear how. A `TraceWarning` says which.
 
     Raises:
         InputError: the model or the inputs cannot be used as they are.
@@ -64,6 +70,7 @@ def trace(  # noqa: PLR0913
     """
     _check_option("recorder", recorder, (None, "export", "eager"))
     _check_option("unknown", unknown, ("fix", "raise"))
+    _check_option("unused", unused, ("fix", "move"))
     check_model(model)
     inputs = Arguments.of(example_inputs)
     state = model_state(model)
@@ -74,10 +81,21 @@ def trace(  # noqa: PLR0913
         recording = record(model, state, inputs, recorder)
         reading = read(recording, state, rules={**RULES, **(rules or {})}, unknown=unknown)
         shapes = {name: tuple(tensor.shape) for name, tensor in state.items()}
-        layout = resolve(reading, shapes, canonical_names(state))
+        canonical = canonical_names(state)
+        layout = resolve(reading, shapes, canonical)
+        untaken = {
+            name: shapes[name] for name in state if canonical[name] not in reading.used and _may_move(state[name])
+        }
+        layout, warning = without_untaken(reading, layout, untaken, unused)
         if proof:
             verify(model, state, inputs, layout)
+    if warning:
+        warnings.warn(warning, TraceWarning, stacklevel=2)
     return layout
+
+
+def _may_move(tensor: Tensor) -> bool:
+    return tensor.is_floating_point() or tensor.is_complex()
 
 
 def prove(model: nn.Module, example_inputs: Any, layout: Layout, *, seed: int = 0) -> None:
