@@ -6,7 +6,7 @@ Not here: the notation (`notation`), how widths and positions are found (`widths
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
@@ -178,6 +178,10 @@ def _contradictions(layout: Layout) -> Iterator[str]:
     for name, how in layout.reduced.items():
         if name not in names or how.split(" ", 1)[0] not in REDUCED:
             yield f"reduced {name}: {how!r}; expected a space, and a text that begins with {' or '.join(REDUCED)}"
+    yield from _contradicting_axes(layout, names)
+
+
+def _contradicting_axes(layout: Layout, names: Sequence[str]) -> Iterator[str]:
     for tensor, axes in layout.tensors.items():
         for number, axis in enumerate(axes):
             for name in axis.spaces:
