@@ -14,7 +14,7 @@ from ..activations import Batches
 from ..corrections import AUTO, NONE
 from ..errors import InputError, listing
 from ..layout import Layout, in_scale_of
-from ..modules import Arguments, check_runs, model_state, undisturbed, with_state
+from ..modules import Arguments, check_runs, model_state, state_of, undisturbed, with_state
 from ..progress import Progress
 from ..synthetic import SyntheticInputs
 from ..tracing import trace
@@ -82,8 +82,9 @@ def fuse(  # noqa: PLR0913
     if not models or not all(isinstance(model, nn.Module) for model in models):
         raise InputError("models must be one or more torch.nn.Module, in a list")
     row = method_row(method, options)
-    layout = layout or _traced(_shown_by(models), example_inputs, outputs)
-    own = [model.state_dict() for model in models]
+    wide = [*models, target] if isinstance(target, nn.Module) else models
+    layout = layout or _traced(_shown_by(wide), example_inputs, outputs)
+    own = [state_of(model) for model in models]
     layout.check(*own)  # before any network is run
     batches = None if data is None else Batches.of(data, forward=forward)
     example = Arguments.of(example_inputs) if synthetic and example_inputs is not None else None
@@ -98,7 +99,7 @@ def fuse(  # noqa: PLR0913
         layout,
         method=method,
         weights=weights,
-        widths=layout.widths(target.state_dict()) if isinstance(target, nn.Module) else target,
+        widths=layout.widths(state_of(target)) if isinstance(target, nn.Module) else target,
         activations=inputs.activations(models, layout, terms or row.terms),
         seed=seed,
         progress=progress,

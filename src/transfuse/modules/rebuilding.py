@@ -14,7 +14,7 @@ from torch import nn
 
 from ..errors import InputError, listing
 from ..types import State
-from .states import state_of
+from .states import extra_states, state_of
 
 Sizes = Mapping[str, Any]
 
@@ -83,7 +83,7 @@ def with_state(model: nn.Module, state: State) -> nn.Module:
     resized = {name for name, tensor in state.items() if tensor.shape != own[name].shape}
     if resized:
         _resize(twin, state, resized)
-    twin.load_state_dict(dict(state))
+    twin.load_state_dict({**extra_states(twin), **state})
     return twin
 
 

@@ -73,8 +73,7 @@ class _Reader:
         if node.op == "placeholder":
             self.values[node] = self._placeholder(node)
         elif node.op == "get_attr":
-            value = self.recording.attributes.get(str(node.target))
-            self.values[node] = None if value is None else value.clone()
+            self.values[node] = self._attribute(str(node.target))
         elif node.op == "output":
             self._output(node)
         elif node.target is operator.getitem:
@@ -84,6 +83,16 @@ class _Reader:
             self.values[node] = self._call(node)
         if self.memory is not None and node.op != "output":
             self.memory.follow(node, self.values, self.algebra)
+
+    def _attribute(self, name: str) -> Tensor | None:
+        """A constant that the recorder kept."""
+        value = self.recording.attributes.get(name)
+        if value is not None and torch._C._functorch.is_functorch_wrapped_tensor(value):
+            raise TraceError(
+                "the forward pass keeps a tensor inside of a transformed function (torch.func: vmap, jacrev), which "
+                "cannot be recorded; write it without the transform, or write the layout by hand"
+            )
+        return None if value is None else value.clone()
 
     def _placeholder(self, node: fx.Node) -> Any:
         if node.name in self.recording.constants:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from ..errors import InputError, TraceWarning
 from ..layout import Layout
 from ..modules import Arguments, canonical_names, check_model, check_runs, model_state, undisturbed
+from ..types import State
 from .proof import verify
-from .reading import Unknown, read
+from .reading import Reading, Unknown, read
 from .recording import Recorder, record
 from .resolving import resolve
 from .rules import RULES, Rule
@@ -79,19 +82,27 @@ def trace(  # noqa: PLR0913
             model.register_forward_hook(lambda module, args, result: outputs(result))
         check_runs(model, state, inputs)
         recording = record(model, state, inputs, recorder)
-        reading = read(recording, state, rules={**RULES, **(rules or {})}, unknown=unknown)
-        shapes = {name: tuple(tensor.shape) for name, tensor in state.items()}
-        canonical = canonical_names(state)
-        layout = resolve(reading, shapes, canonical)
-        untaken = {
-            name: shapes[name] for name in state if canonical[name] not in reading.used and _may_move(state[name])
-        }
-        layout, warning = without_untaken(reading, layout, untaken, unused)
+        with _on_cpu():
+            reading = read(recording, state, rules={**RULES, **(rules or {})}, unknown=unknown)
+            layout, warning = _resolved(reading, state, unused)
         if proof:
             verify(model, state, inputs, layout)
     if warning:
         warnings.warn(warning, TraceWarning, stacklevel=2)
     return layout
+
+
+def _on_cpu() -> AbstractContextManager[object]:
+    """New tensors on the CPU, whatever the default device is: labels are computed there."""
+    return nullcontext() if torch.get_default_device().type == "cpu" else torch.device("cpu")
+
+
+def _resolved(reading: Reading, state: State, unused: Unused) -> tuple[Layout, str]:
+    """The layout of what was read, right for branches that were not taken too, and what to warn of."""
+    shapes, canonical = {name: tuple(tensor.shape) for name, tensor in state.items()}, canonical_names(state)
+    layout = resolve(reading, shapes, canonical)
+    left_out = [name for name in state if canonical[name] not in reading.used and _may_move(state[name])]
+    return without_untaken(reading, layout, {name: shapes[name] for name in left_out}, unused)
 
 
 def _may_move(tensor: Tensor) -> bool:
