@@ -28,7 +28,7 @@ def linear(t, call):
     return t.pointwise(call["self"], odd=True, homogeneous=True)
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize(
     "net",
     [
@@ -59,7 +59,7 @@ def test_a_false_symmetry_is_seen(net, seed):
 )
 @pytest.mark.parametrize("after", [lambda y: y, lambda y: y + 1e5], ids=["plain", "offset"])
 def test_what_is_rounded_to_whole_numbers_is_neither_linear_nor_refused(between, after):
-    for seed in range(4):
+    for seed in range(2):
         torch.manual_seed(seed)
         layout = transfuse.trace(Net(after, between), X)
         assert layout.units == {"up.out": 5}
@@ -72,7 +72,7 @@ def test_outputs_that_do_not_react_are_judged_by_their_rounding():
         Net(lambda y: (y, torch.ones(3), y.softmax(1).sum(1))),
         Net(lambda y: torch.cat([y, y - y, 0 * y], 1)),
         Net(lambda y: y[:1]),
-        Net(lambda y: y.sum()),
+        Net(lambda y: (y, y.sum())),
     ]
     for net in nets:
         assert transfuse.trace(net, X).units == {"up.out": 5}

@@ -27,7 +27,7 @@ _READERS = {getattr(Tensor, name) for name in (
 _DATA = Tensor.data.__get__  # type: ignore[attr-defined]  # a tensor that the recorder would not know
 _TAGS = (torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape)
 # Operations made of others: their tags do not say it.
-_UNTAGGED = {torch.ops.aten.is_nonzero.default, torch.ops.aten.nonzero_numpy.default}
+_UNTAGGED = {getattr(torch.ops.aten, name).default for name in ("is_nonzero", "nonzero_numpy", "where")}
 # Of these only the argument of that name says how long the result is.
 _LENGTHS = {
     torch.ops.aten.index.Tensor: "indices",
