@@ -167,7 +167,7 @@ def test_what_is_reduced_is_written_and_read_and_must_make_sense():
     assert dict(layout.reduced) == {"a": "averaged by aten.layer_norm.default at net.py:12"}
     assert parse(str(layout)) == layout
     assert pickle.loads(pickle.dumps(layout)) == layout
-    with pytest.raises(LayoutError, match="reduced b: .*expected a space"):
+    with pytest.raises(LayoutError, match=r"reduced b: .*expected a space"):
         parse(text.replace("  a: averaged", "  b: averaged"))
     with pytest.raises(LayoutError, match="begins with summed or averaged"):
         parse(text.replace("averaged by", "lost by"))

@@ -32,7 +32,7 @@ def linear(t, call):
 @pytest.mark.parametrize(
     "net",
     [
-        lambda: Net(),
+        Net,
         lambda: Net(lambda y: y + 1e5),
         lambda: Net(lambda y: y * torch.tensor([1e9, 1e-3])),
         lambda: Net(lambda y: torch.cat([y, 1e9 * y.mean(1, keepdim=True)], 1)[:, :, None]),
@@ -63,7 +63,7 @@ def test_what_is_rounded_to_whole_numbers_is_neither_linear_nor_refused(between,
         torch.manual_seed(seed)
         layout = transfuse.trace(Net(after, between), X)
         assert layout.units == {"up.out": 5}
-        assert not (layout["up.out"].signs or layout["up.out"].scales)
+        assert layout["up.out"].symmetry == transfuse.Symmetry()
 
 
 def test_outputs_that_do_not_react_are_judged_by_their_rounding():

@@ -1,4 +1,4 @@
-"""Branches that the example inputs do not take: the spaces that they could meet are fixed, or carried along if asked."""
+"""Branches that the example inputs do not take: the spaces that they could meet are fixed, or moved on request."""
 
 import numpy as np
 import pytest

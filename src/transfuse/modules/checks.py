@@ -52,9 +52,9 @@ def check_runs(model: nn.Module, state: State, inputs: Arguments) -> list[Tensor
             "meta device); pass example inputs with values: a tensor, a tuple, or a dict of keyword arguments"
         )
     try:
-        first = run(model, state, inputs)
+        first = run(model, _copied(state), inputs)
         torch.rand(7)  # the second run starts from another random state
-        second = tensors_in(called(model, state, inputs))
+        second = tensors_in(called(model, _copied(state), inputs))
     except FusionError:
         raise
     except Exception as error:
@@ -81,6 +81,11 @@ def check_runs(model: nn.Module, state: State, inputs: Arguments) -> list[Tensor
             "remove the randomness (dropout that ignores eval mode, sampling, added noise) before tracing"
         )
     return first
+
+
+def _copied(state: State) -> dict[str, Tensor]:
+    """A state that a forward pass may write to."""
+    return {name: tensor.detach().clone() for name, tensor in state.items()}
 
 
 def is_half(model: nn.Module) -> bool:
