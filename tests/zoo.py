@@ -976,9 +976,9 @@ class GatedCausalConvolution(nn.Module):
         return x + self.stay(gated), self.skip(gated)
 
 
-# The last residual goes nowhere, as in the original: `stay` of the last layer is without effect, and by the
-# addition it would still belong to the channels (5).
-@network(floats(3, 1, 10), widths=(5, 6, 7, 8), share=0.917)
+# The last residual goes nowhere, as in the original: `stay` of the last layer is without effect, but it is computed, and
+# by the addition it belongs to the channels (5).
+@network(floats(3, 1, 10), widths=(5, 6, 7, 8), share=0.9924)
 class Wavenet(nn.Module):
     def __init__(self):
         super().__init__()

@@ -96,8 +96,9 @@ def test_what_cannot_be_looked_into_is_refused_with_what_to_do():
 def test_the_user_may_say_what_counts_as_output():
     net = Policy(lambda a: {a})
     assert transfuse.trace(net, X, outputs=lambda result: [*result[0], result[1]]).units == {"up.out": 5}
-    with pytest.warns(transfuse.TraceWarning, match=r"do not reach actor\.weight"):
-        assert transfuse.trace(net, X, outputs=lambda result: result[1]).units == {}
+    alone = transfuse.trace(net, X, outputs=lambda result: result[1])
+    assert alone.units == {"up.out": 5}
+    assert alone.fixed["actor.bias"] == {0: "has no effect on the outputs"}
     assert not net._forward_hooks
     fused = transfuse.fuse([net, net], X, outputs=lambda result: [*result[0], result[1]], correct="none")
     torch.testing.assert_close(fused.model(X)[1], net(X)[1])

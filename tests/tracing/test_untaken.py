@@ -188,17 +188,28 @@ def test_where_it_is_not_clear_how_they_would_move_nothing_does(case):
         assert not transfuse.trace(build(case), X, unused="move").units
 
 
-def test_what_is_remembered_and_not_returned_counts_as_not_reached():
-    class Remembers(Hidden):
-        def forward(self, x):
-            hidden = self.hidden(x)
-            self.last = self.other(hidden)
-            return self.down(hidden)
+class Remembers(Hidden):
+    def __init__(self):
+        super().__init__(nn.Sequential(nn.Linear(5, 6), nn.ReLU(), nn.Linear(6, 7)))
 
-    net = Remembers(nn.Linear(5, 7))
-    with pytest.warns(TraceWarning, match=r"other\.weight"):
-        assert not transfuse.trace(net, X).units
-    assert transfuse.trace(net, X, outputs=lambda result: (result, net.last)).units == {"up.out": 5}
+    def forward(self, x):
+        hidden = self.hidden(x)
+        self.last = self.other(hidden)
+        return self.down(hidden)
+
+
+@pytest.mark.parametrize("recorder", ["export", "eager"])
+@torch.no_grad()
+def test_what_is_computed_and_only_remembered_stays_the_same(recorder):
+    net = build(Remembers)
+    layout = transfuse.trace(net, X, recorder=recorder)
+    assert layout.units == {"up.out": 5}
+    assert layout.fixed["other.2.weight"][0] == "has no effect on the outputs"
+    twin = moved(net, layout)
+    torch.testing.assert_close(twin(X), net(X))
+    torch.testing.assert_close(twin.last, net.last)
+    by_user = transfuse.trace(net, X, outputs=lambda result: (result, net.last))
+    assert by_user.units == {"up.out": 5, "other.0.out": 6}
 
 
 def test_a_layer_that_could_meet_no_space_is_no_reason_to_fix_one():

@@ -36,11 +36,13 @@ class Reading:
         registry: Relations between the ids of units.
         ids: For each tensor of the state and each of its axes longer than 1, the ids on it.
         used: Names of the tensors that the network reads.
+        idle: Those of them that are read for nothing: what is computed from them is not returned.
     """
 
     registry: Registry
     ids: dict[str, dict[int, Tensor]] = field(default_factory=dict)
     used: set[str] = field(default_factory=set)
+    idle: set[str] = field(default_factory=set)
 
 
 def read(
@@ -53,7 +55,7 @@ def read(
     """
     reader = _Reader(recording, state, rules, unknown)
     for node in recording.graph.nodes:
-        if node in reader.live:
+        if node in reader.live or node in reader.idle:
             reader.step(node)
     return reader.reading
 
@@ -67,6 +69,7 @@ class _Reader:
         self.reading = Reading(self.algebra.registry)
         self.values: dict[fx.Node, Any] = {}
         self.live = _live(recording.graph)
+        self.idle = _idle(recording, self.live)
         self.memory = Memory() if any(map(mutates, recording.graph.nodes)) else None
 
     def step(self, node: fx.Node) -> None:
@@ -105,6 +108,8 @@ class _Reader:
             return self.algebra.source(example.shape) if isinstance(example, Tensor) else example
         tensor = self.state[name]
         self.reading.used.add(name)
+        if node not in self.live:
+            self.reading.idle.add(name)
         if not (tensor.is_floating_point() or tensor.is_complex()):
             return tensor.clone()
         labels = self.algebra.parameter(tensor.shape)
@@ -153,7 +158,7 @@ class _Reader:
         return results[0] if len(call.shapes) < 2 else results
 
     def _without_rule(self, node: fx.Node, name: str, operands: Sequence[Any], why: str) -> Any:
-        if self.unknown == "raise":
+        if self.unknown == "raise" and node in self.live:
             raise TraceError(f"{name} {why}, {_where(node)}; pass a rule for it, or unknown='fix'")
         tensors = [value for value in operands if isinstance(value, Labels | Tensor)]
         results = [self.algebra.opaque(shape, tensors, f"{name} {why}") for shape in _shapes(node)]
@@ -172,6 +177,22 @@ def _live(graph: fx.Graph) -> set[fx.Node]:
         if reads or any(user in live for user in node.users):
             live.add(node)
     return live
+
+
+def _idle(recording: Recording, live: set[fx.Node]) -> set[fx.Node]:
+    """Operations without effect on tensors that nothing else reads, and all that they need.
+
+    They are read so that these tensors move with what they meet: the network may remember the results.
+    """
+    nodes = list(recording.graph.nodes)
+    found = {node for node in nodes if node.name in recording.state and node.users and node not in live}
+    for node in nodes:
+        if node not in live and any(argument in found for argument in node.all_input_nodes):
+            found.add(node)
+    for node in reversed(nodes):
+        if any(user in found for user in node.users):
+            found.add(node)
+    return found
 
 
 def _live_results(node: fx.Node, live: set[fx.Node]) -> frozenset[int]:

@@ -56,7 +56,11 @@ def resolve(reading: Reading, shapes: Mapping[str, Sequence[int]], canonical: Ma
     """
     atoms = _atoms(reading, shapes)
     slots, units = classes(reading.registry)
-    members = _exchangeable(reading.registry, atoms, slots, units)
+    members = [
+        group
+        for group in _exchangeable(reading.registry, atoms, slots, units)
+        if any(atoms.places[atoms.place[atom]][0] not in reading.idle for atom in group[0])
+    ]  # units of tensors without effect alone stay: the results may be remembered
     consumed = _consumed(reading.registry, atoms, members)
     systems = {"signs": _system(reading.registry, "signs"), "scales": _system(reading.registry, "scales")}
     spaces = [_with_symmetries(systems, atoms, units, group, consumed) for group in members]
@@ -360,6 +364,7 @@ def _reasons(
         for axis, ids in ids_by_axis.items():
             if any(isinstance(segment, Fixed) for segment in axes[name][axis].segments):
                 reason = _reason(reading.registry, units, units[ids.numpy()])
+                reason = NO_EFFECT if name in reading.idle else reason
                 if "is a kernel position" not in reason:
                     reasons[name][axis] = reason
     return reasons
