@@ -31,7 +31,7 @@ def doubled(layout):
 GROWING = [
     "mlp", "mlp_tanh", "mlp_batch_norm", "mlp_rms_norm", "lenet", "vgg", "resnet_projection", "densenet",
     "mobilenet", "unet_transposed", "inception", "rnn_tanh", "lstm", "lstm_bidirectional", "lstm_projected", "gru",
-    "embedding_then_lstm", "convolution_then_lstm", "siamese", "convolution_3d",
+    "embedding_then_lstm", "convolution_then_lstm", "siamese", "convolution_3d", "wavenet",
 ]  # fmt: skip
 
 
@@ -119,9 +119,124 @@ def test_one_model_stays_the_same_function_from_any_start_at_equal_widths():
         assert_same_function(model, fusion.model, inputs)
 
 
-# A norm without parameters, parameters of the user's own, a layer without effect: their sizes are not in the layout.
-@pytest.mark.parametrize("name", ["mlp_layer_norm", "tied_autoencoder", "wavenet"])
+# A norm without parameters, parameters of the user's own: their sizes are not in the layout.
+@pytest.mark.parametrize("name", ["mlp_layer_norm", "tied_autoencoder"])
 def test_layers_that_cannot_be_rebuilt_ask_for_a_target_module(name):
     model, layout, inputs = sample(name)
     with pytest.raises(InputError, match="Pass a module of the wanted widths as target"):
         transfuse.fuse([model], inputs, layout=layout, target=doubled(layout))
+
+
+class Reduced(nn.Module):
+    """Linear, a function of all units at once, linear."""
+
+    def __init__(self, between, units=5):
+        super().__init__()
+        self.up, self.between, self.down = nn.Linear(3, units), between(units), nn.Linear(units, 2)
+        for parameter in self.parameters():
+            nn.init.normal_(parameter)
+
+    def forward(self, x):
+        return self.down(self.between(self.up(x)))
+
+
+class Of(nn.Module):
+    """A function as a layer, whatever the width."""
+
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, x):
+        return self.function(x)
+
+
+def of(function):
+    return lambda units: Of(function)
+
+
+AVERAGED = {
+    "layer norm": nn.LayerNorm,
+    "rms norm": nn.RMSNorm,
+    "mean": of(lambda h: h - h.mean(1, keepdim=True)),
+    "variance": of(lambda h: h / h.var(1, keepdim=True, correction=0)),
+    "median": of(lambda h: h - h.median(1, keepdim=True).values),
+    "cosine": of(lambda h: h * torch.cosine_similarity(h, h.tanh(), dim=1)[:, None]),
+}
+SUMMED = {
+    "softmax": of(lambda h: h.softmax(1)),
+    "sum": of(lambda h: h - h.tanh().sum(1, keepdim=True)),
+    "normalize": of(lambda h: torch.nn.functional.normalize(h, dim=1)),
+    "logsumexp": of(lambda h: h - h.logsumexp(1, keepdim=True)),
+    "corrected variance": of(lambda h: h / h.var(1, keepdim=True)),
+    "queries and keys": of(lambda h: (h @ h.T).softmax(1) @ h),
+}
+
+
+@pytest.mark.parametrize("between", AVERAGED.values(), ids=AVERAGED)
+def test_where_units_are_averaged_only_whole_multiples_compute_the_same(between):
+    net = Reduced(between).double()
+    x = torch.randn(4, 3, dtype=torch.float64)
+    layout = transfuse.trace(net, x)
+    assert layout.reduced["up.out"].startswith("averaged by aten.")
+    for units in (10, 15):
+        grown = transfuse.fuse([net], layout=layout, target={"up.out": units}).model
+        torch.testing.assert_close(grown(x), net(x))
+    with pytest.raises(
+        InputError, match=r"space up\.out cannot grow from 5 to 8 units: they are averaged by aten\..*multiple"
+    ):
+        transfuse.fuse([net], layout=layout, target={"up.out": 8})
+
+
+@pytest.mark.parametrize("between", SUMMED.values(), ids=SUMMED)
+def test_where_units_are_summed_no_other_width_is_taken(between):
+    net, x = Reduced(between), torch.randn(4, 3)
+    layout = transfuse.trace(net, x)
+    for units in (8, 10):
+        with pytest.raises(
+            InputError, match=r"space up\.out cannot grow from 5 to .* they are summed by aten\..*leave it"
+        ):
+            transfuse.fuse([net], layout=layout, target={"up.out": units})
+        with pytest.raises(InputError, match="cannot grow"):
+            transfuse.fuse([net], layout=layout, target=Reduced(between, units))
+
+
+def test_extreme_values_and_products_with_weights_grow_to_any_width():
+    for between in (of(lambda h: h - h.amax(1, keepdim=True)), of(torch.tanh)):
+        net, x = Reduced(between).double(), torch.randn(4, 3, dtype=torch.float64)
+        layout = transfuse.trace(net, x)
+        assert not layout.reduced
+        torch.testing.assert_close(transfuse.fuse([net], layout=layout, target={"up.out": 8}).model(x), net(x))
+
+
+def test_parents_that_would_have_to_grow_so_are_warned_of():
+    small, large, x = Reduced(nn.LayerNorm, 5), Reduced(nn.LayerNorm, 8), torch.randn(4, 3)
+    with pytest.warns(transfuse.WidthWarning, match=r"model 2: space up\.out cannot grow from 5 to 8"):
+        transfuse.fuse([large, small], x, correct="none")
+    transfuse.fuse([small, large], x, correct="none")
+
+
+@pytest.mark.parametrize("between", [nn.LayerNorm, of(torch.tanh)], ids=["norm", "plain"])
+def test_aligning_to_other_widths_keeps_the_function_or_is_refused(between):
+    small, large, x = (
+        Reduced(between, 5).double(),
+        Reduced(between, 8).double(),
+        torch.randn(4, 3, dtype=torch.float64),
+    )
+    with pytest.raises(InputError, match=r"cannot be aligned .*\n.*up\.out has 8 units, 5 in the reference: merging"):
+        transfuse.align(large, to=small, example_inputs=x)
+    if between is nn.LayerNorm:
+        with pytest.raises(InputError, match="cannot grow from 5 to 8"):
+            transfuse.align(small, to=large, example_inputs=x)
+    else:
+        torch.testing.assert_close(transfuse.align(small, to=large, example_inputs=x)(x), small(x))
+
+
+@pytest.mark.parametrize("method", ["auto", "ot", "wb"])
+def test_a_first_model_of_one_unit_is_fused_like_any_other(method):
+    one, more, x = mlp(3, 1, 2), mlp(3, 4, 2), torch.randn(5, 3)
+    fusion = transfuse.fuse([one, more], x, method=method, correct="none")
+    assert fusion.model[0].out_features == 1
+    grown = transfuse.fuse([one], x, target=more, method=method, correct="none").model
+    torch.testing.assert_close(grown(x), one(x))
+    torch.testing.assert_close(transfuse.align(one, to=more, example_inputs=x)(x), one(x))

@@ -543,7 +543,63 @@ class DataDependentBranch(nn.Module):
         return self.read(hidden.relu() if hidden.sum() > 0 else hidden.sigmoid())
 
 
+@network(floats(3, 5), widths=(7,), share=0.946)
+class WholeNumbers(nn.Module):
+    """What is behind the point is lost: units move, and have neither signs nor scales."""
+
+    def __init__(self):
+        super().__init__()
+        self.lift, self.read = nn.Linear(5, 7), nn.Linear(7, 4)
+
+    def forward(self, x):
+        return self.read((9 * self.lift(x).relu()).int().type_as(x))
+
+
+@network(floats(3, 5), widths=(7,), share=0.946)
+class RowsByMask(nn.Module):
+    """How many rows there are depends on the values, the units in them do not."""
+
+    def __init__(self):
+        super().__init__()
+        self.lift, self.read = nn.Linear(5, 7), nn.Linear(7, 4)
+
+    def forward(self, x):
+        hidden = self.lift(x).tanh()
+        return self.read(hidden[hidden.sum(1) > -10])
+
+
+@network(floats(3, 5), widths=(7,), share=0.9333)
+def weight_norm_of_all():
+    return nn.Sequential(weight_norm(nn.Linear(5, 7), dim=None), nn.Tanh(), nn.Linear(7, 4))
+
+
 # --------------------------------------------------------------------------- several inputs, several outputs
+
+
+# The second head is computed and dropped: its columns go with the units, its rows stay.
+@network(floats(3, 5), widths=(7,), share=0.9286)
+class DroppedHead(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.lift, self.read, self.second = nn.Linear(5, 7), nn.Linear(7, 4), nn.Linear(7, 3)
+
+    def forward(self, x):
+        hidden = self.lift(x).tanh()
+        self.second(hidden)
+        return self.read(hidden)
+
+
+@network(floats(3, 5), widths=(7,), share=0.939)
+class Policy(nn.Module):
+    """A distribution over actions, and a value."""
+
+    def __init__(self):
+        super().__init__()
+        self.lift, self.actor, self.critic = nn.Linear(5, 7), nn.Linear(7, 4), nn.Linear(7, 1)
+
+    def forward(self, x):
+        hidden = self.lift(x).tanh()
+        return torch.distributions.Categorical(logits=self.actor(hidden)), self.critic(hidden)
 
 
 @network(positional(floats(3, 5), floats(3, 5, seed=1)), widths=(6, 7), share=0.981)
@@ -976,9 +1032,9 @@ class GatedCausalConvolution(nn.Module):
         return x + self.stay(gated), self.skip(gated)
 
 
-# The last residual goes nowhere, as in the original: `stay` of the last layer is without effect, and by the
-# addition it would still belong to the channels (5).
-@network(floats(3, 1, 10), widths=(5, 6, 7, 8), share=0.917)
+# The last residual goes nowhere, as in the original: `stay` of the last layer is without effect, but it is computed,
+# and by the addition it belongs to the channels (5).
+@network(floats(3, 1, 10), widths=(5, 6, 7, 8), share=0.9924)
 class Wavenet(nn.Module):
     def __init__(self):
         super().__init__()

@@ -1,4 +1,4 @@
-"""The errors a user can meet: one root, few leaves, each named after what the user can do about it.
+"""The errors and warnings a user can meet: one root, few leaves, each named after what the user can do about it.
 
 Every message says where it happened, what was found, what was expected, and what to do.
 """
@@ -22,6 +22,14 @@ class TraceError(FusionError):
 
 class ProofError(FusionError):
     """Moving units by the layout changed what the network computes: the layout is wrong for this network."""
+
+
+class TraceWarning(UserWarning):
+    """Parts of a network were not traced: pass example inputs that reach them, or say what to do with them."""
+
+
+class WidthWarning(UserWarning):
+    """Models compute something else in the widths of the target: choose widths that they can grow to."""
 
 
 def listing(headline: str, problems: list[str]) -> str:

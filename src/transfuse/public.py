@@ -6,7 +6,7 @@ for torch. A new public name is added here, and nowhere else.
 
 from . import plots
 from .corrections import CORRECTIONS, Corrected, Correction, correct
-from .errors import FusionError, InputError, LayoutError, ProofError, TraceError
+from .errors import FusionError, InputError, LayoutError, ProofError, TraceError, TraceWarning, WidthWarning
 from .fusing import FusedStates, Fusion, align, fuse, fuse_states
 from .landscape import Barrier, Mark, Plane, Simplex, barrier, chain, evaluator, plane, simplex
 from .layout import Axis, Block, Fixed, Layout, Permutation, Run, Slot, Space, Symmetry, parse, permute
@@ -40,6 +40,8 @@ __all__ = [
     "Space",
     "Symmetry",
     "TraceError",
+    "TraceWarning",
+    "WidthWarning",
     "align",
     "barrier",
     "chain",

@@ -1,5 +1,6 @@
 """The notation: what is printed reads back as the same layout, and what cannot be read is told where."""
 
+import pickle
 import string
 
 import pytest
@@ -158,3 +159,15 @@ def test_all_entries_that_cannot_be_read_are_listed_at_once():
 def test_an_entry_given_twice_is_refused(text: str):
     with pytest.raises(LayoutError):
         parse(text)
+
+
+def test_what_is_reduced_is_written_and_read_and_must_make_sense():
+    text = "spaces:\n  a: 5\ntensors:\n  w: [a, 3]\nreduced:\n  a: averaged by aten.layer_norm.default at net.py:12"
+    layout = parse(text)
+    assert dict(layout.reduced) == {"a": "averaged by aten.layer_norm.default at net.py:12"}
+    assert parse(str(layout)) == layout
+    assert pickle.loads(pickle.dumps(layout)) == layout
+    with pytest.raises(LayoutError, match=r"reduced b: .*expected a space"):
+        parse(text.replace("  a: averaged", "  b: averaged"))
+    with pytest.raises(LayoutError, match="begins with summed or averaged"):
+        parse(text.replace("averaged by", "lost by"))

@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch import nn
 
+import transfuse
 from transfuse.modules import RandomStates, evaluating, private_randomness, undisturbed
 
 
@@ -103,3 +104,54 @@ def test_one_model_under_two_names_is_put_back_too():
     with undisturbed(model, model, model[1]):
         assert not any(modes(model))
     assert modes(model) == before
+
+
+class Writes(nn.Module):
+    """Writes to its own parameters when it is run."""
+
+    def __init__(self, write):
+        super().__init__()
+        self.table = nn.Embedding(4, 3, max_norm=0.1)
+        self.layer, self.write = nn.Linear(3, 2), write
+
+    def forward(self, x):
+        with torch.no_grad():
+            self.write(self.layer)
+        return self.layer(self.table(x))
+
+
+def normalise(layer):
+    layer.weight.div_(layer.weight.norm(dim=1, keepdim=True))
+
+
+def clamp_data(layer):
+    layer.weight.data.clamp_(-0.01, 0.01)
+
+
+def other_memory(layer):
+    layer.weight.data = layer.weight.data / 2
+
+
+def nothing(layer):
+    pass
+
+
+@pytest.mark.parametrize("write", [normalise, clamp_data, other_memory, nothing])
+def test_parameters_that_a_forward_pass_writes_to_are_put_back(write):
+    model = Writes(write)
+    places = {name: (id(tensor), tensor.data_ptr()) for name, tensor in model.named_parameters()}
+    numbers = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    with undisturbed(model):
+        model(torch.arange(4))
+    for name, tensor in model.named_parameters():
+        assert (id(tensor), tensor.data_ptr()) == places[name]
+        assert torch.equal(tensor, numbers[name])
+
+
+@pytest.mark.parametrize("write", [normalise, clamp_data, nothing])
+@pytest.mark.parametrize("recorder", [None, "eager"])
+def test_tracing_leaves_such_parameters_as_they_were(write, recorder):
+    model = Writes(write)
+    numbers = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    transfuse.trace(model, torch.arange(4), recorder=recorder)
+    assert all(torch.equal(tensor, numbers[name]) for name, tensor in model.state_dict().items())

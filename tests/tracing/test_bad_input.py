@@ -507,3 +507,68 @@ def test_tracing_twice_gives_the_same():
     net = Net()
     assert trace(net, X) == trace(net, X)
     assert transfuse.parse(str(trace(net, X))) == trace(net, X)
+
+
+# -- what once ended in a traceback ----------------------------------------------------------------------------------
+
+
+class WithExtraState(Net):
+    def __init__(self, value=None):
+        super().__init__()
+        self.value = value
+
+    def get_extra_state(self):
+        return self.value
+
+    def set_extra_state(self, value):
+        self.value = value
+
+
+@pytest.mark.parametrize("value", [{"a": 1}, None, torch.ones(3)], ids=["dict", "None", "tensor"])
+def test_extra_state_is_left_alone(value):
+    net = WithExtraState(value)
+    assert widths(trace(net, X)) == [5]
+    fused = transfuse.fuse([net, WithExtraState(value)], X, correct="none").model
+    assert fused.value is value or torch.equal(fused.value, value) if torch.is_tensor(value) else fused.value == value
+
+
+@pytest.mark.parametrize(
+    "transformed",
+    [
+        lambda net, x: torch.vmap(lambda row: Net.forward(net, row))(x),
+        lambda net, x: torch.func.jacrev(lambda row: Net.forward(net, row))(x[0]),
+        lambda net, x: torch.vmap(torch.func.jacrev(lambda row: Net.forward(net, row)))(x),
+        lambda net, x: torch.func.grad(lambda rows: Net.forward(net, rows).sum())(x),
+        lambda net, x: torch.func.jvp(lambda rows: Net.forward(net, rows), (x,), (x,))[1],
+    ],
+    ids=["vmap", "jacrev", "vmap of jacrev", "grad", "jvp"],
+)
+@pytest.mark.parametrize("recorder", [None, "eager"])
+def test_transformed_functions_are_traced_or_refused(transformed, recorder):
+    class Transformed(Net):
+        def forward(self, x):
+            return transformed(self, x)
+
+    net = Transformed()
+    try:
+        transfuse.prove(net, X, trace(net, X, recorder=recorder), seed=1)
+    except TraceError as error:
+        assert "torch.func" in str(error) or "recorded" in str(error)  # noqa: PT017
+
+
+@pytest.mark.parametrize("recorder", [None, "eager"])
+def test_another_default_device_changes_nothing(recorder):
+    net = Net()
+    torch.set_default_device("meta")
+    try:
+        assert widths(trace(net, X, recorder=recorder)) == [5]
+    finally:
+        torch.set_default_device(None)
+
+
+@pytest.mark.parametrize("dim", [None, 0, 1])
+def test_units_move_under_every_weight_norm(dim):
+    net = Net()
+    parametrizations.weight_norm(net.up, dim=dim)
+    parametrizations.weight_norm(net.down, dim=dim)
+    assert widths(trace(net, X)) == [5]

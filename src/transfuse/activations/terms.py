@@ -67,7 +67,7 @@ class Terms:
         units = {name: sum(own[name].shape[1] for own in self.states) / len(states) for name in self.axes}
         trust = {name: count / (count + units[name]) for name, count in self.samples.items()}
         importance = {name: size * trust[name] for name in self.axes}
-        return Labelled(mixed, Layout(layout.spaces, {**kept, **self.axes}), importance)
+        return Labelled(mixed, Layout(layout.spaces, {**kept, **self.axes}, reduced=layout.reduced), importance)
 
 
 @dataclass(frozen=True, eq=False)

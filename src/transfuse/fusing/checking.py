@@ -5,6 +5,7 @@ In: what the user gave. Out: the same, checked and filled in, or one error with 
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Mapping, Sequence, Set
 from math import inf
 from typing import Any
@@ -13,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from ..arguments import instance, told
-from ..errors import InputError, listing
+from ..errors import InputError, WidthWarning, listing
 from ..layout import Layout, Run
 from ..methods import METHODS, Method
 from ..modules import place_of
@@ -69,12 +70,29 @@ def target_widths(layout: Layout, own: Mapping[str, int], wanted: Mapping[str, i
     for name in sorted(listed & wanted.keys()):
         if wanted[name] != own[name]:
             problems.append(f"space {name} is listed unit by unit in the layout and keeps its {own[name]} units")
+    if not problems:
+        objections = (layout.growth_objection(name, own[name], width) for name, width in wanted.items())
+        problems = [objection for objection in objections if objection]
     if problems:
         known = ", ".join(own) or "none"
         raise InputError(
             listing(f"the target cannot have these widths (the spaces of this network: {known}):", problems)
         )
     return {**own, **wanted}
+
+
+def warn_of_widths(states: Sequence[State], layout: Layout, wanted: Mapping[str, int]) -> None:
+    """Warn of models that are narrower than the target and cannot be widened without computing something else."""
+    problems = []
+    for number, state in enumerate(states, start=1):
+        own = layout.widths(state)
+        objections = (layout.growth_objection(name, own[name], width) for name, width in wanted.items())
+        problems += [f"model {number}: {objection}" for objection in objections if objection]
+    if problems:
+        warnings.warn(
+            listing("models that do not compute the same in the widths of the target:", problems), WidthWarning,
+            stacklevel=3,
+        )  # fmt: skip
 
 
 def check_states(states: Sequence[State], layout: Layout, kind: torch.dtype) -> None:

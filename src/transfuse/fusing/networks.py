@@ -5,7 +5,7 @@ The models are never modified. Everything that cannot work is refused before wor
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -27,7 +27,7 @@ from ..arguments import (
 )
 from ..barycenter import permutes
 from ..corrections import AUTO, NONE
-from ..errors import InputError
+from ..errors import InputError, listing
 from ..layout import Layout, in_scale_of
 from ..lazy import in_type
 from ..methods import Method
@@ -61,19 +61,21 @@ def fuse(  # noqa: PLR0913
     models: Sequence[nn.Module], example_inputs: Any = None, *, method: str = "auto",
     weights: Sequence[float] | None = None, target: nn.Module | Mapping[str, int] | None = None,
     layout: Layout | None = None, data: Any = None, terms: TermsName | None = None, correct: str | None = None,
-    synthetic: bool = True, forward: Forward | None = None, seed: int = 0, progress: Progress = False,
-    check: bool = True, **options: Any,
+    synthetic: bool = True, forward: Forward | None = None, outputs: Callable[[Any], Any] | None = None, seed: int = 0,
+    progress: Progress = False, check: bool = True, **options: Any,
 ) -> Fusion:  # fmt: skip
     """Fuse trained networks of one architecture, of equal or different widths, into one.
 
     Args:
-        models: One or more modules. One alone can be fused into a wider target (it grows and computes the same) or a
-            narrower one.
+        models: One or more modules. One alone can be fused into a wider target (it grows and computes the same: where
+            units are averaged, by a norm, this takes whole multiples of its width; where they are summed, by a softmax
+            or between queries and keys, it cannot grow) or a narrower one.
         example_inputs: For tracing: a tensor, a tuple of positional arguments, or a dict of keyword arguments.
         method: A row of `transfuse.METHODS`.
         weights: Proportions of the models, non-negative; default: equal.
         target: Widths of the result: a module of these widths, or the width of some spaces (the layers of the first
-            model are rebuilt then); default: the widths of the first model.
+            model are rebuilt then); default: the widths of the first model. Models of other widths compute the same in
+            `aligned` only if they are narrower and can grow; a `WidthWarning` says where they cannot.
         layout: A layout, instead of tracing the first model.
         data: Inputs without labels, to match units by their activations and to correct the result: tensors (samples
             along the first dimension), an iterable of batches, or a `DataLoader`. Of a tuple the first element counts,
@@ -85,6 +87,7 @@ def fuse(  # noqa: PLR0913
         synthetic: Without data, correct by synthetic inputs, if that is judged an improvement; networks with
             convolutions are matched by them too. See `transfuse.synthetic_inputs`.
         forward: Runs a model on a batch of the data, where batches are of another kind.
+        outputs: What counts as output in tracing, from what a model returns; see `transfuse.trace`.
         seed: For the order of sweeps, for restarts, and for synthetic inputs.
         progress: Show how far it is, on standard error: if that is a terminal (True), or "always". Or a function
             `watch(stage, done, total)` of your own.
@@ -112,10 +115,10 @@ def fuse(  # noqa: PLR0913
         method=(method, TEXT), weights=(weights, optional(WEIGHTS)), target=(target, TARGET),
         layout=(layout, optional(LAYOUT)), terms=(terms, optional(TEXT)), correct=(correct, optional(TEXT)),
         synthetic=(synthetic, SWITCH), forward=(forward, optional(FUNCTION)), seed=(seed, SEED),
-        progress=(progress, PROGRESS), check=(check, SWITCH),
+        progress=(progress, PROGRESS), check=(check, SWITCH), outputs=(outputs, optional(FUNCTION)),
     )  # fmt: skip
     row = method_row(method, options)
-    how = _Wanted(example_inputs, row, correct or row.correct, forward, data, synthetic=synthetic, check=check)
+    how = _Wanted(example_inputs, row, correct or row.correct, forward, outputs, data, synthetic=synthetic, check=check)
     with alone():
         given = _Given.of(models, target, layout, how)
         inputs = given.inputs(how, seed, progress)
@@ -136,6 +139,7 @@ class _Wanted:
     row: Method
     correction: str
     forward: Forward | None
+    outputs: Callable[[Any], Any] | None
     data: Any
     synthetic: bool
     check: bool
@@ -168,10 +172,14 @@ class _Given:
         if isinstance(target, nn.Module):
             target = unwrapped(target)
             check_copies(target, "target")
-        layout = layout or _traced(own[0], how.example_inputs)
+        wide = [*own, target] if isinstance(target, nn.Module) else own
+        layout = layout or _traced(_shown_by(wide), how.example_inputs, how.outputs)
         states = [{name: tensor.detach() for name, tensor in model_state(model).items()} for model in own]
         layout.check(*states)  # before any other network is run
-        return _Given(own, states, target, layout, verified(own, how.example) if how.check else Verified(), notes)
+        if how.outputs is not None:  # what is compared would be picked out of outputs that cannot be looked into
+            notes.append("outputs= was given")
+        held = verified(own, how.example) if how.check and how.outputs is None else Verified()
+        return _Given(own, states, target, layout, held, notes)
 
     @property
     def widths(self) -> Mapping[str, int] | None:
@@ -216,11 +224,27 @@ def _aligned(model: nn.Module, into: nn.Module, state: State) -> nn.Module:
     return with_state(model if same else into, state)
 
 
-def _traced(model: nn.Module, example_inputs: Any) -> Layout:
-    """The layout of the first model, found with the example inputs."""
+def _shown_by(models: Sequence[nn.Module]) -> nn.Module:
+    """The model that shows the layout: the first, unless it has one unit where another has several.
+
+    A single unit cannot be moved, and is not seen to be one.
+    """
+    single = {name for name, tensor in model_state(models[0]).items() if 1 in tensor.shape}
+    first = {name: model_state(models[0])[name].shape for name in single}
+    for model in models[1:]:
+        shapes = {name: tensor.shape for name, tensor in model_state(model).items() if name in first}
+        if any(
+            len(shape) == len(first[name]) and shape.numel() > first[name].numel() for name, shape in shapes.items()
+        ):
+            return model
+    return models[0]
+
+
+def _traced(model: nn.Module, example_inputs: Any, outputs: Callable[[Any], Any] | None) -> Layout:
+    """The layout of a model, found with the example inputs."""
     if example_inputs is None:
         raise InputError("pass example_inputs, with which the first model is traced, or a layout")
-    return trace(model, example_inputs)
+    return trace(model, example_inputs, outputs=outputs)
 
 
 def _check_rebuilt(model: nn.Module, example_inputs: Any) -> None:
@@ -234,11 +258,34 @@ def _check_rebuilt(model: nn.Module, example_inputs: Any) -> None:
         ) from error
 
 
+def _check_alignable(layout: Layout, reference: State, state: State) -> None:
+    """Refuse to align a network to a narrower one, or to a wider one that it cannot be widened to."""
+    wanted, own = layout.widths(reference), layout.widths(state)
+    problems = [
+        f"space {name} has {own[name]} units, {width} in the reference: merging units changes the function"
+        if width < own[name]
+        else layout.growth_objection(name, own[name], width)
+        for name, width in wanted.items()
+    ]
+    if any(problems):
+        raise InputError(
+            listing("the network cannot be aligned to this reference:", [text for text in problems if text])
+            + "\nAlign to a network of the same widths, or fuse into other widths and accept another function"
+        )
+
+
 def align(
     model: nn.Module, *, to: nn.Module, example_inputs: Any = None, layout: Layout | None = None, seed: int = 0
 ) -> nn.Module:
-    """A copy of a network that computes the same function, with its units in the order (and scale) of a reference."""
+    """A copy of a network that computes the same function, with its units in the order (and scale) of a reference.
+
+    Raises:
+        InputError: the reference has other widths, in which the network cannot compute the same.
+    """
     check_arguments(model=(model, NETWORK), to=(to, NETWORK), layout=(layout, optional(LAYOUT)), seed=(seed, SEED))
+    model, to = unwrapped(model), unwrapped(to)
+    layout = layout or _traced(_shown_by([to, model]), example_inputs, None)
+    _check_alignable(layout, model_state(to), model_state(model))
     fusion = fuse([to, model], example_inputs, layout=layout, weights=[1.0, 1.0], correct="none", seed=seed)
     to = fusion.parents[0]
     twin = fusion.aligned[1]

@@ -32,7 +32,7 @@ from ..lazy import LazyState
 from ..modules import shares_of
 from ..progress import Progress, watching
 from ..types import State
-from .checking import LAYOUT, check_states, method_row, target_widths
+from .checking import LAYOUT, check_states, method_row, target_widths, warn_of_widths
 from .inputs import Activations
 from .outputs import as_first_model, eager_outputs, lazy_outputs
 from .results import FusedStates
@@ -77,6 +77,7 @@ def fuse_states(  # noqa: PLR0913
     shares = shares_of(weights, len(states))
     check_states(states, layout, type_of(states))
     wanted = target_widths(layout, layout.widths(states[0]), widths or {})
+    warn_of_widths(states, layout, wanted)
     own = working_states(states, layout, balance=row.balance, low_memory=low_memory)
     order = own_order(own, shares) if row.order_free else list(range(len(own)))
     problem = _problem(own, layout, shares, wanted, order, activations)

@@ -4,7 +4,7 @@ from .balance import balanced, in_scale_of
 from .moving import permute, random_actions
 from .notation import PlainLoader
 from .recipe import Layout, parse
-from .records import Axis, Block, Fixed, Run, Side, Slot, Space
+from .records import Axis, Block, Fixed, Reduced, Run, Side, Slot, Space
 from .symmetry import PERMUTATIONS, Permutation, Symmetry, pair_scores
 
 __all__ = [
@@ -15,6 +15,7 @@ __all__ = [
     "Layout",
     "Permutation",
     "PlainLoader",
+    "Reduced",
     "Run",
     "Side",
     "Slot",

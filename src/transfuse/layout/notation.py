@@ -13,7 +13,9 @@
 An axis is a sum of segments. `3`: three positions that stay. `conv.out`: its units in order. `conv.out*16`: sixteen
 consecutive slots a unit. `(a b)`: woven, a slot of `a`, a slot of `b`, again for the next unit. `a[2 0 1]`: these
 units. `|a|`: even slots, which ignore the unit's sign and scale. `< a`: the tensor consumes the units (is summed over
-them); without it, it produces them. Beside a space's width stand its symmetries.
+them); without it, it produces them. Beside a space's width stand its symmetries. `reduced` names spaces whose units are
+`summed` away somewhere (by a softmax, between queries and keys), so that another width is another function, or
+`averaged` (by a norm), so that only a whole multiple of the width is the same.
 """
 
 from __future__ import annotations
@@ -37,6 +39,7 @@ T = TypeVar("T")
 MOST_SLOTS = 10**6
 MOST_UNITS = 10**9
 
+_OPTIONAL = ("fixed", "reduced")
 _NAME = r"[^\s\[\]()|*+<>,'\"{}&!%@`#]+"
 _NUMBER = re.compile(r"[0-9]+")
 _SLOT = re.compile(rf"(?P<even>\|)?(?P<name>{_NAME})(?(even)\|)(\*(?P<times>[0-9]+))?")
@@ -69,7 +72,7 @@ class PlainLoader(yaml.SafeLoader):
         return super().construct_mapping(node, deep)
 
 
-def render(spaces: Sequence[Space], tensors: Tensors, fixed: Reasons) -> str:
+def render(spaces: Sequence[Space], tensors: Tensors, fixed: Reasons, reduced: Mapping[str, str]) -> str:
     """The parts of a layout as text: an aligned table that `read` reads back."""
     sections = {
         "spaces": {space.name: _space_text(space) for space in spaces},
@@ -80,12 +83,13 @@ def render(spaces: Sequence[Space], tensors: Tensors, fixed: Reasons) -> str:
             name: "{" + ", ".join(f"{axis}: {_scalar(reason)}" for axis, reason in reasons.items()) + "}"
             for name, reasons in fixed.items()
         },
+        "reduced": {name: _scalar(how) for name, how in reduced.items()},
     }
-    return "\n".join(_section(title, rows) for title, rows in sections.items() if rows or title != "fixed")
+    return "\n".join(_section(title, rows) for title, rows in sections.items() if rows or title not in _OPTIONAL)
 
 
-def read(text: str) -> tuple[tuple[Space, ...], Tensors, Reasons]:
-    """The parts of a layout (spaces, tensors, fixed) from text.
+def read(text: str) -> tuple[tuple[Space, ...], Tensors, Reasons, Mapping[str, str]]:
+    """The parts of a layout (spaces, tensors, fixed, reduced) from text.
 
     Raises:
         LayoutError: with what cannot be read, where it stands, and what was expected there.
@@ -101,16 +105,18 @@ def read(text: str) -> tuple[tuple[Space, ...], Tensors, Reasons]:
         ) from error
     if not isinstance(document, Mapping):
         raise LayoutError("the layout is not a mapping: expected the keys spaces, tensors and, if any, fixed")
-    unknown = sorted(str(key) for key in set(document) - {"spaces", "tensors", "fixed"})
+    unknown = sorted(str(key) for key in set(document) - {"spaces", "tensors", *_OPTIONAL})
     if unknown:
-        raise LayoutError(f"unknown keys in the layout: {', '.join(unknown)}; known: spaces, tensors, fixed")
+        known = ", ".join(["spaces", "tensors", *_OPTIONAL])
+        raise LayoutError(f"unknown keys in the layout: {', '.join(unknown)}; known: {known}")
     problems: list[str] = []
     spaces = _entries(document, "spaces", _parse_space, problems)
     tensors = _entries(document, "tensors", _parse_axes, problems)
     fixed = _entries(document, "fixed", _parse_reasons, problems)
+    reduced = _entries(document, "reduced", lambda name, how: str(how), problems)
     if problems:
         raise LayoutError(listing("the layout cannot be read:", problems))
-    return tuple(spaces.values()), tensors, fixed
+    return tuple(spaces.values()), tensors, fixed, reduced
 
 
 def _entries(

@@ -6,7 +6,7 @@ Not here: the notation (`notation`), how widths and positions are found (`widths
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
@@ -15,7 +15,7 @@ import numpy as np
 from ..arguments import TEXT, check_arguments
 from ..errors import LayoutError, listing
 from .notation import read, render, writable
-from .records import Block, Fixed, HasShape, Run, Space, Tensors
+from .records import REDUCED, Block, Fixed, HasShape, Run, Space, Tensors
 from .widths import axis_blocks, solve
 
 Shapes = tuple[tuple[str, tuple[int, ...]], ...]
@@ -31,6 +31,7 @@ class Layout:
         spaces: The spaces, in canonical order.
         tensors: For each tensor of the state, its axes.
         fixed: For each tensor, why an axis (or part of it) does not move.
+        reduced: For each space whose units are `summed` or `averaged` away, that word and by what.
 
     Example:
         >>> layout = parse("{spaces: {up.out: 5}, tensors: {up.weight: [up.out, 3], down.weight: [2, < up.out]}}")
@@ -41,6 +42,7 @@ class Layout:
     spaces: tuple[Space, ...]
     tensors: Tensors
     fixed: Mapping[str, Mapping[int, str]] = field(default_factory=dict)
+    reduced: Mapping[str, str] = field(default_factory=dict)
     # What was worked out already: models of one architecture ask for the same widths and blocks again and again.
     _solved: dict[Shapes, Solution] = field(default_factory=dict, init=False, repr=False, compare=False)
     _blocks: dict[Widths, tuple[Block, ...]] = field(default_factory=dict, init=False, repr=False, compare=False)
@@ -50,12 +52,14 @@ class Layout:
         object.__setattr__(self, "tensors", MappingProxyType(dict(self.tensors)))
         reasons = {name: MappingProxyType(dict(axes)) for name, axes in self.fixed.items()}
         object.__setattr__(self, "fixed", MappingProxyType(reasons))
+        object.__setattr__(self, "reduced", MappingProxyType(dict(self.reduced)))
         if problems := list(_contradictions(self)):
             raise LayoutError(listing("the layout contradicts itself:", problems))
 
     def __reduce__(self) -> tuple[type[Layout], tuple[object, ...]]:
         """A layout is pickled as its parts, and checked again when it is read."""
-        return Layout, (self.spaces, dict(self.tensors), {name: dict(axes) for name, axes in self.fixed.items()})
+        fixed = {name: dict(axes) for name, axes in self.fixed.items()}
+        return Layout, (self.spaces, dict(self.tensors), fixed, dict(self.reduced))
 
     def __getitem__(self, name: str) -> Space:
         """The space of that name."""
@@ -67,12 +71,28 @@ class Layout:
 
     def __str__(self) -> str:
         """The layout in the notation that `transfuse.parse` reads."""
-        return render(self.spaces, self.tensors, self.fixed)
+        return render(self.spaces, self.tensors, self.fixed, self.reduced)
 
     @property
     def units(self) -> dict[str, int]:
         """Width of each space in the network that was traced."""
         return {space.name: space.units for space in self.spaces}
+
+    def growth_objection(self, space: str, units: int, wanted: int) -> str:
+        """Why a network of some width cannot be widened without computing something else; empty if it can.
+
+        Example:
+            >>> layout = parse("{spaces: {norm.out: 5}, tensors: {}, reduced: {norm.out: averaged by a norm}}")
+            >>> layout.growth_objection("norm.out", 5, 10)
+            ''
+            >>> layout.growth_objection("norm.out", 5, 8)
+            'space norm.out cannot grow from 5 to 8 units: they are averaged by a norm; use a whole multiple'
+        """
+        how = self.reduced.get(space, "")
+        if wanted <= units or not how or (how.startswith("averaged") and wanted % units == 0):
+            return ""
+        remedy = "use a whole multiple" if how.startswith("averaged") else f"leave it at {units}"
+        return f"space {space} cannot grow from {units} to {wanted} units: they are {how}; {remedy}"
 
     def widths(self, state: Mapping[str, HasShape]) -> dict[str, int]:
         """Width of each space in a state, read off its shapes, axis by axis.
@@ -157,6 +177,13 @@ def _contradictions(layout: Layout) -> Iterator[str]:
             yield f"space {space.name!r} has a name that cannot be written; use letters, digits, dots, underscores"
         if space.units < 1:
             yield f"space {space.name} has {space.units} units; it needs one or more"
+    for name, how in layout.reduced.items():
+        if name not in names or how.split(" ", 1)[0] not in REDUCED:
+            yield f"reduced {name}: {how!r}; expected a space, and a text that begins with {' or '.join(REDUCED)}"
+    yield from _contradicting_axes(layout, names)
+
+
+def _contradicting_axes(layout: Layout, names: Sequence[str]) -> Iterator[str]:
     for tensor, axes in layout.tensors.items():
         for number, axis in enumerate(axes):
             for name in axis.spaces:

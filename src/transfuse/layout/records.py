@@ -21,7 +21,9 @@ from ..renamed import telling_new_names
 from .symmetry import PERMUTATIONS, Symmetry
 
 Side = Literal["produces", "consumes"]
+Reduced = Literal["summed", "averaged"]
 SIDES: tuple[Side, ...] = get_args(Side)
+REDUCED: tuple[Reduced, ...] = get_args(Reduced)
 
 
 class HasShape(Protocol):

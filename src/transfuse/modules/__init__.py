@@ -3,9 +3,10 @@
 from .checks import cause_of, check_model, check_runs, first_line, is_half
 from .ensemble import Ensemble, are_class_scores
 from .guards import RandomStates, alone, evaluating, private_randomness, undisturbed
+from .outputs import tensors_in
 from .proportions import shares_of
 from .rebuilding import with_state
-from .running import Arguments, numbers_in, run, tensors_in
+from .running import Arguments, numbers_in, run
 from .states import canonical_names, live_tensors, model_state, place_of, state_of, ties_of
 from .wrappers import check_copies, told_unwrapped, unwrapped
 

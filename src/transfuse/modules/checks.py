@@ -8,7 +8,8 @@ from torch.utils import _pytree as pytree
 
 from ..errors import FusionError, InputError, listing
 from ..types import State
-from .running import Arguments, called, run, tensors_in
+from .outputs import tensors_in
+from .running import Arguments, called, run
 
 
 def check_model(model: nn.Module) -> None:
@@ -51,9 +52,11 @@ def check_runs(model: nn.Module, state: State, inputs: Arguments) -> list[Tensor
             "meta device); pass example inputs with values: a tensor, a tuple, or a dict of keyword arguments"
         )
     try:
-        first = run(model, state, inputs)
+        first = run(model, _copied(state), inputs)
         torch.rand(7)  # the second run starts from another random state
-        second = tensors_in(called(model, state, inputs))
+        second = tensors_in(called(model, _copied(state), inputs))
+    except FusionError:
+        raise
     except Exception as error:
         shapes = [list(tensor.shape) for tensor in tensors]
         raise InputError(
@@ -78,6 +81,11 @@ def check_runs(model: nn.Module, state: State, inputs: Arguments) -> list[Tensor
             "remove the randomness (dropout that ignores eval mode, sampling, added noise) before tracing"
         )
     return first
+
+
+def _copied(state: State) -> dict[str, Tensor]:
+    """A state that a forward pass may write to."""
+    return {name: tensor.detach().clone() for name, tensor in state.items()}
 
 
 def is_half(model: nn.Module) -> bool:

@@ -34,14 +34,14 @@ def alone() -> Iterator[None]:
 
 @contextmanager
 def undisturbed(*models: nn.Module) -> Iterator[None]:
-    """Evaluation mode, no gradients and no warnings; modules, buffers and random states are put back afterwards."""
+    """Evaluation mode, no gradients and no warnings; modules, tensors and random states are put back afterwards."""
     with alone():
         yield from _undisturbed(models)
 
 
 def _undisturbed(models: Sequence[nn.Module]) -> Iterator[None]:
     modules = [_ModuleBefore.of(module) for model in models for module in model.modules()]
-    buffers = [(buffer, buffer.detach().clone()) for model in models for buffer in model.buffers()]
+    tensors = [_TensorBefore.of(tensor) for model in models for tensor in (*model.parameters(), *model.buffers())]
     fast_path = torch.backends.mha.get_fastpath_enabled()
     try:
         with private_randomness(), evaluating(*models), torch.no_grad(), warnings.catch_warnings():
@@ -52,9 +52,8 @@ def _undisturbed(models: Sequence[nn.Module]) -> Iterator[None]:
         torch.backends.mha.set_fastpath_enabled(fast_path)
         for before in modules:
             before.put_back()
-        for buffer, value in buffers:
-            if not torch.equal(buffer.detach(), value):
-                buffer.data.copy_(value)
+        for tensor in tensors:
+            tensor.put_back()
 
 
 @contextmanager
@@ -115,6 +114,26 @@ class RandomStates:
         torch.set_rng_state(self.torch)
         if self.gpus:
             torch.cuda.set_rng_state_all(self.gpus)
+
+
+@dataclass(frozen=True, eq=False)
+class _TensorBefore:
+    """A parameter or buffer, its memory, and the numbers in it, as they were; forward passes may write to them."""
+
+    tensor: Tensor
+    memory: Tensor
+    numbers: Tensor
+
+    @staticmethod
+    def of(tensor: Tensor) -> _TensorBefore:
+        memory = tensor.detach()
+        return _TensorBefore(tensor, memory, memory.clone())
+
+    def put_back(self) -> None:
+        if self.tensor.data_ptr() != self.memory.data_ptr():
+            self.tensor.data = self.memory
+        if not torch.equal(self.memory, self.numbers):
+            self.memory.data.copy_(self.numbers)
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,7 +14,7 @@ from torch import nn
 
 from ..errors import InputError, listing
 from ..types import State
-from .states import state_of
+from .states import EXTRA_STATE, extra_states, state_of
 
 Sizes = Mapping[str, Any]
 
@@ -95,10 +95,10 @@ def _load(model: nn.Module, state: State) -> None:
     """
     given = model.state_dict().keys()
     try:
-        left = model.load_state_dict(dict(state), strict=False)
+        left = model.load_state_dict({**extra_states(model), **state}, strict=False)
     except RuntimeError as error:
         raise InputError(f"{type(model).__name__}.load_state_dict refuses the state: {error}") from error
-    wrong = [name for name in left.missing_keys if name in given and not name.endswith("_extra_state")]
+    wrong = [name for name in left.missing_keys if name in given and not name.endswith(EXTRA_STATE)]
     if wrong or left.unexpected_keys:
         raise InputError(
             f"{type(model).__name__}.load_state_dict does not take what state_dict gives: missing {wrong}, unexpected "

@@ -1,13 +1,13 @@
-"""Running modules: example inputs as arguments, a run with another state, what is in an output.
+"""Running modules: example inputs as arguments, a run with another state, the numbers in an output.
 
 In: a module, its state, arguments. Out: output tensors. Not here: what keeps a module and random states as they were
-(`guards`), and what is refused (`checks`).
+(`guards`), what is refused (`checks`), and where tensors are in an output (`outputs`).
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +17,7 @@ from torch.utils import _pytree as pytree
 
 from ..errors import InputError
 from ..types import State
+from .outputs import tensors_in
 
 
 @dataclass(frozen=True)
@@ -65,21 +66,6 @@ def called(model: nn.Module, state: State, inputs: Arguments) -> Any:
     chosen |= {name: state[name].clone() for name, _ in model.named_buffers() if name in state}
     fresh = inputs.map(torch.clone)
     return torch.func.functional_call(model, chosen, fresh.args, dict(fresh.kwargs))
-
-
-def tensors_in(output: Any) -> list[Tensor]:
-    """All tensors in an output: nested tuples, lists, dicts, dataclasses."""
-    if isinstance(output, Tensor):
-        return [output]
-    if isinstance(output, Mapping):
-        parts: Sequence[Any] = list(output.values())
-    elif isinstance(output, list | tuple):
-        parts = output
-    elif dataclasses.is_dataclass(output) and not isinstance(output, type):
-        parts = [getattr(output, field.name) for field in dataclasses.fields(output)]
-    else:
-        parts = []
-    return [tensor for part in parts for tensor in tensors_in(part)]
 
 
 def numbers_in(outputs: Any) -> Tensor:

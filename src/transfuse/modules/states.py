@@ -14,9 +14,13 @@ from torch import Tensor, nn
 from ..errors import InputError
 from ..types import State
 
+EXTRA_STATE = "_extra_state"  # how torch ends the names of what `get_extra_state` gives
+
 
 def state_of(network: nn.Module | State) -> dict[str, Tensor]:
     """The tensors that a module saves, or those in a state, without gradients and not copied.
+
+    What `get_extra_state` gives is not among them, whatever it is: it belongs to the module's code, not to its weights.
 
     Raises:
         InputError: it is neither a module nor a state.
@@ -24,7 +28,16 @@ def state_of(network: nn.Module | State) -> dict[str, Tensor]:
     if not isinstance(network, nn.Module | Mapping):
         raise InputError(f"a network is {type(network).__name__}; expected a torch.nn.Module or a state")
     entries = network.state_dict() if isinstance(network, nn.Module) else network
-    return {name: tensor.detach() for name, tensor in entries.items() if isinstance(tensor, Tensor)}
+    return {
+        name: tensor.detach()
+        for name, tensor in entries.items()
+        if isinstance(tensor, Tensor) and not name.endswith(EXTRA_STATE)
+    }
+
+
+def extra_states(model: nn.Module) -> dict[str, Any]:
+    """What a module saves by `get_extra_state`, by name."""
+    return {name: value for name, value in model.state_dict().items() if name.endswith(EXTRA_STATE)}
 
 
 def model_state(model: nn.Module) -> dict[str, Tensor]:

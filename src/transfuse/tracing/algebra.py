@@ -38,6 +38,7 @@ from .registry import Distinction, Registry
 
 Value = Labels | Tensor | float | int | bool
 Join = Literal["add", "multiply", "divide", "maximum", "other"]
+Over = Literal["sum", "mean", "extreme", "weights"]
 
 
 @dataclass
@@ -64,6 +65,7 @@ class Algebra:
     def source(self, shape: Sequence[int]) -> Labels:
         """An input of the model: every position is its own, none of them moves."""
         salt = self.tick()
+        self.registry.lengths.update(shape)
         return Labels(tuple(shape), (), tidy([*indices(shape, range(len(shape)), salt), salt]))
 
     def parameter(self, shape: Sequence[int]) -> Labels:
@@ -167,10 +169,27 @@ class Algebra:
     # -- axes ------------------------------------------------------------------------------------------------------
 
     def reduce(
-        self, value: Value, axes: Iterable[int], *, keepdim: bool = False, odd: bool = False, homogeneous: bool = False
-    ) -> Labels:
-        """A symmetric function over axes: a sum is odd and homogeneous, a maximum homogeneous."""
-        return self._reduce(value, axes, keepdim, odd, homogeneous, ordered=False)
+        self, value: Value, axes: Iterable[int], *, keepdim: bool = False, odd: bool = False,
+        homogeneous: bool = False, over: Over = "sum",
+    ) -> Labels:  # fmt: skip
+        """A symmetric function over axes: a sum is odd and homogeneous, a maximum homogeneous.
+
+        Args:
+            value: What is reduced.
+            axes: The axes that go.
+            keepdim: They stay, with length 1.
+            odd: The function is.
+            homogeneous: The function is.
+            over: What repeating units does to the result: it shows in a "sum", it does not in a "mean" where all are
+                repeated equally often, nor in an "extreme" value, nor where "weights" are split among the copies.
+        """
+        x = self.labels(value)
+        if over in ("sum", "mean"):
+            gone = frozenset(axis % len(x.shape) for axis in axes)
+            for ids in x.units:
+                if support(ids) <= gone:
+                    self.registry.reduce(ids, "summed" if over == "sum" else "averaged", self.where)
+        return self._reduce(x, axes, keepdim, odd, homogeneous, ordered=False)
 
     def collapse(self, value: Value, axes: Iterable[int], *, keepdim: bool = False, linear: bool = True) -> Labels:
         """A function over axes for which the order along them matters."""
@@ -222,10 +241,13 @@ class Algebra:
         joint = output + "".join(c for c in dict.fromkeys("".join(letters)) if c not in output)
         x, y = (_lettered(self.labels(v), own, joint) for v, own in zip((first, second), letters, strict=True))
         summed = frozenset(range(len(output), len(joint)))
+        over: Over = "sum"
         for value in [value for value in (x, y) if value.weight][-1:]:
             for ids in overlapping(value.units, summed):
                 self.registry.consume(ids)
-        return self.reduce(self._join(x, y, "multiply", shown=False), summed, odd=True, homogeneous=True)
+                over = "weights"
+        product = self._join(x, y, "multiply", shown=False)
+        return self.reduce(product, summed, odd=True, homogeneous=True, over=over)
 
     def move(self, function: Callable[..., Any], *values: Value) -> list[Labels]:
         """An operation that changes places only, run on integers."""
@@ -295,6 +317,8 @@ class Algebra:
         """Colour the units of a value by where they are and what tells their elements apart."""
         value = replace(value, units=tuple(self._collapsed(ids) for ids in value.units))
         salt = self.tick()
+        if not value.weight:
+            self.registry.lengths.update(value.shape)
         for ids in value.units:
             related = overlapping(value.tags, support(ids))
             if value.zero is not None and support(value.zero) & support(ids):
@@ -304,7 +328,7 @@ class Algebra:
             places = _order(value.shape, outside, ordered=True)  # exchanging units moves nothing along other axes
             unique, given = self.registry.paint(ids, _hash_of([*related, *others, *places], salt))
             if shown and not value.weight:
-                self.registry.show(ids)
+                self.registry.show(ids, value.shape, support(ids))
             if related:
                 why = f"its positions meet different inputs or constants, {self.where}"
                 self.registry.distinctions.append(Distinction(unique, given, why))

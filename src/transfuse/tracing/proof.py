@@ -1,13 +1,15 @@
 """The proof: moving units at random, by the layout, leaves what the network computes as it was.
 
 It runs on the network's own weights and on disturbed ones, in which no two numbers are equal (a norm whose weights are
-all one would hide that they must move). In float64 where the network can.
+all one would hide that they must move). In float64 where the network can. What an output may change by is measured
+against what disturbing the weights does to it, for each place along each axis of it: neither an offset nor a large
+neighbour hides a change.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -17,30 +19,36 @@ from torch import Tensor, nn
 from ..errors import ProofError, listing
 from ..layout import Layout, Permutation, permute, random_actions
 from ..modules import Arguments, run
+from .differences import Change, Limits, Scale, difference, is_number
 
-# For each precision (None: the network's own) a change of the weights well above rounding, and by how many times
-# what that change does to the outputs moving units may change them. Some networks round to float32 inside.
-_NUDGE = {torch.float64: 1e-8, torch.float32: 1e-6, None: 1e-3}
-_AMPLIFIED = {torch.float64: 300.0, torch.float32: 300.0, None: 30.0}
+# For each precision (None: the network's own): a change of weights and inputs for the second trial, one of the weights
+# that is well above rounding, and by how many times what the latter does to the outputs moving units may change them.
+# Some networks round to float32 inside.
+_DISTURBANCE = 0.2
+_SCALES = {
+    torch.float64: Scale(_DISTURBANCE, 1e-8, 300.0),
+    torch.float32: Scale(_DISTURBANCE, 1e-6, 300.0),
+    None: Scale(_DISTURBANCE, 1e-3, 30.0),
+}
 _CONCLUSIVE = 0.1  # a wrong layout changes outputs by more than this; a network with more noise proves nothing
 
 
 @dataclass(frozen=True)
 class _Bench:
-    """A network with trials in one precision, and by how much outputs may differ there."""
+    """A network with trials in one precision."""
 
     model: nn.Module
     trials: tuple[_Trial, ...]
-    tolerance: float
 
 
 @dataclass(frozen=True)
 class _Trial:
-    """A state, inputs, and what the network gives for them."""
+    """A state, inputs, what the network gives for them, and by how much that may change."""
 
     state: dict[str, Tensor]
     inputs: Arguments
     outputs: list[Tensor]
+    limits: tuple[Limits, ...] = ()
 
 
 def verify(model: nn.Module, state: Mapping[str, Tensor], inputs: Arguments, layout: Layout, *, seed: int = 0) -> None:
@@ -52,11 +60,11 @@ def verify(model: nn.Module, state: Mapping[str, Tensor], inputs: Arguments, lay
     rng = np.random.default_rng(seed)
     bench = _bench(model, state, inputs, rng)
     actions = random_actions(layout, layout.widths(state), rng)
-    if not actions or (change := _change(bench, layout, actions)) <= bench.tolerance:
+    if not actions or (change := _change(bench, layout, actions)).excess <= 1:
         return
     blamed = [text for name, action in actions.items() if (text := _blame(bench, layout, name, action))]
     raise ProofError(
-        listing("the layout does not describe this network:", blamed or [f"all spaces together: {change:.2g}"])
+        listing("the layout does not describe this network:", blamed or [f"all spaces together: {change.relative:.2g}"])
         + "\nA rule for one of its operations is wrong, or the layout was edited: correct it, or fix these spaces"
     )
 
@@ -64,11 +72,11 @@ def verify(model: nn.Module, state: Mapping[str, Tensor], inputs: Arguments, lay
 def _blame(bench: _Bench, layout: Layout, name: str, action: Permutation) -> str:
     """What goes wrong with one space, if anything does."""
     change = _change(bench, layout, {name: action})
-    if change <= bench.tolerance:
+    if change.excess <= 1:
         return ""
-    moved = _change(bench, layout, {name: Permutation(action.order)}) > bench.tolerance
+    moved = _change(bench, layout, {name: Permutation(action.order)}).excess > 1
     kind = "moved" if moved else "negated or scaled"
-    return f"space {name}: outputs change by {change:.2g} (relative) when its units are {kind}"
+    return f"space {name}: outputs change by {change.relative:.2g} (relative) when its units are {kind}"
 
 
 def _bench(model: nn.Module, state: Mapping[str, Tensor], inputs: Arguments, rng: np.random.Generator) -> _Bench:
@@ -82,28 +90,47 @@ def _bench(model: nn.Module, state: Mapping[str, Tensor], inputs: Arguments, rng
             if dtype is None:
                 raise
             continue
-        last = trials[-1]
-        nudged = run(model, _disturbed(last.state, rng, _NUDGE[dtype]), last.inputs)
-        noise = _distance(last.outputs, nudged)
-        tolerance = _AMPLIFIED[dtype] * max(noise, _NUDGE[dtype])
-        if not tolerance <= _CONCLUSIVE:
-            raise ProofError(
-                f"the layout cannot be proved: a change of {_NUDGE[dtype]:.0e} of the weights changes the outputs of "
-                f"this network by {noise:.1e}; let it run in higher precision, pass example inputs on which it is less "
-                "sensitive, or proof=False"
-            )
-        return _Bench(model, trials, tolerance)
+        return _Bench(model, _measured(model, trials, rng, dtype))
     raise AssertionError("unreachable: the last precision raises")
+
+
+def _measured(
+    model: nn.Module, trials: tuple[_Trial, _Trial], rng: np.random.Generator, dtype: torch.dtype | None
+) -> tuple[_Trial, _Trial]:
+    """The trials with what their outputs may change by: some times what a small change of the weights does.
+
+    Raises:
+        ProofError: that is so much that a wrong layout would not show.
+    """
+    first, last = trials
+    scale = _SCALES[dtype]
+    nudged = run(model, _disturbed(last.state, rng, scale.nudge), last.inputs)
+    outputs = list(zip(first.outputs, last.outputs, nudged, strict=True))
+    limits = tuple(Limits.of(a, b, c, scale) for a, b, c in outputs)
+    own = tuple(
+        known if a.shape == b.shape else Limits.of(b, b, c, scale)
+        for known, (a, b, c) in zip(limits, outputs, strict=True)
+    )
+    noise = max((each.noise for each in own), default=0.0)
+    if not scale.amplified * noise <= _CONCLUSIVE:
+        raise ProofError(
+            f"the layout cannot be proved: a change of {scale.nudge:.0e} of the weights changes the outputs of this "
+            f"network by {noise:.1e}; let it run in higher precision, pass example inputs on which it is less "
+            "sensitive, or proof=False"
+        )
+    return replace(first, limits=limits), replace(last, limits=own)
 
 
 def _trials(
     model: nn.Module, state: dict[str, Tensor], inputs: Arguments, rng: np.random.Generator
-) -> tuple[_Trial, ...]:
+) -> tuple[_Trial, _Trial]:
     """The network as it is, and with disturbed weights and inputs (if it takes such inputs)."""
     first = _Trial(state, inputs, run(model, state, inputs))
-    disturbed = _disturbed(state, rng, 0.2)
+    disturbed = _disturbed(state, rng, _DISTURBANCE)
     shaken = inputs.map(
-        lambda tensor: _shaken(tensor, rng, 0.2) if _is_number(tensor) and bool(tensor.isfinite().all()) else tensor
+        lambda tensor: (
+            _shaken(tensor, rng, _DISTURBANCE) if is_number(tensor) and bool(tensor.isfinite().all()) else tensor
+        )
     )
     for tried in (shaken, inputs):
         try:
@@ -115,10 +142,6 @@ def _trials(
         if all(bool(tensor.isfinite().all()) for tensor in second.outputs):
             break
     return first, second
-
-
-def _is_number(tensor: Tensor) -> bool:
-    return tensor.numel() > 0 and (tensor.is_floating_point() or tensor.is_complex())
 
 
 def _cast(tensor: Tensor, dtype: torch.dtype | None) -> Tensor:
@@ -135,7 +158,7 @@ def _disturbed(state: Mapping[str, Tensor], rng: np.random.Generator, amount: fl
     Every axis (those of a kernel are one) has its own random factors and shifts: cheap for large tensors, and no two
     positions stay alike.
     """
-    return {name: _shaken(tensor, rng, amount) if _is_number(tensor) else tensor for name, tensor in state.items()}
+    return {name: _shaken(tensor, rng, amount) if is_number(tensor) else tensor for name, tensor in state.items()}
 
 
 def _shaken(tensor: Tensor, rng: np.random.Generator, amount: float) -> Tensor:
@@ -151,29 +174,18 @@ def _shaken(tensor: Tensor, rng: np.random.Generator, amount: float) -> Tensor:
     return result.view(tensor.shape)
 
 
-def _change(bench: _Bench, layout: Layout, actions: Mapping[str, Permutation]) -> float:
+def _change(bench: _Bench, layout: Layout, actions: Mapping[str, Permutation]) -> Change:
     """By how much outputs change, in the worse of the trials."""
     return max(
-        _distance(trial.outputs, run(bench.model, permute(trial.state, layout, actions), trial.inputs))
-        for trial in bench.trials
+        (
+            difference(*compared)
+            for trial in bench.trials
+            for compared in zip(
+                trial.outputs,
+                run(bench.model, permute(trial.state, layout, actions), trial.inputs),
+                trial.limits,
+                strict=True,
+            )
+        ),
+        default=Change(),
     )
-
-
-def _distance(before: Sequence[Tensor], after: Sequence[Tensor]) -> float:
-    """The largest difference of outputs, relative to the largest value of each."""
-    return max((_difference(a, b) for a, b in zip(before, after, strict=True)), default=0.0)
-
-
-def _difference(before: Tensor, after: Tensor) -> float:
-    if before.shape != after.shape:
-        return float("inf")
-    if before.numel() == 0:
-        return 0.0
-    a, b = before.detach(), after.detach()
-    if not (a.is_floating_point() or a.is_complex()):
-        return float((a != b).any())
-    same = (a == b) | (a.isnan() & b.isnan())
-    gap = torch.where(same, torch.zeros_like(a.abs()), (a - b).abs())
-    finite = a.abs()[a.isfinite()]
-    size = float(finite.max()) if finite.numel() else 0.0
-    return float(gap.nan_to_num(nan=float("inf")).max()) / max(size, 1e-6)  # below: rounding around zero

@@ -18,6 +18,7 @@ from torch.utils import _pytree as pytree
 from ..errors import TraceError
 from .algebra import Algebra
 from .labels import Labels
+from .leaving import leaves, length_argument
 from .memory import Memory, mutates
 from .recording import Recording
 from .registry import Registry
@@ -35,11 +36,13 @@ class Reading:
         registry: Relations between the ids of units.
         ids: For each tensor of the state and each of its axes longer than 1, the ids on it.
         used: Names of the tensors that the network reads.
+        idle: Those of them that are read for nothing: what is computed from them is not returned.
     """
 
     registry: Registry
     ids: dict[str, dict[int, Tensor]] = field(default_factory=dict)
     used: set[str] = field(default_factory=set)
+    idle: set[str] = field(default_factory=set)
 
 
 def read(
@@ -52,7 +55,7 @@ def read(
     """
     reader = _Reader(recording, state, rules, unknown)
     for node in recording.graph.nodes:
-        if node in reader.live:
+        if node in reader.live or node in reader.idle:
             reader.step(node)
     return reader.reading
 
@@ -66,14 +69,14 @@ class _Reader:
         self.reading = Reading(self.algebra.registry)
         self.values: dict[fx.Node, Any] = {}
         self.live = _live(recording.graph)
+        self.idle = _idle(recording, self.live)
         self.memory = Memory() if any(map(mutates, recording.graph.nodes)) else None
 
     def step(self, node: fx.Node) -> None:
         if node.op == "placeholder":
             self.values[node] = self._placeholder(node)
         elif node.op == "get_attr":
-            value = self.recording.attributes.get(str(node.target))
-            self.values[node] = None if value is None else value.clone()
+            self.values[node] = self._attribute(str(node.target))
         elif node.op == "output":
             self._output(node)
         elif node.target is operator.getitem:
@@ -83,6 +86,16 @@ class _Reader:
             self.values[node] = self._call(node)
         if self.memory is not None and node.op != "output":
             self.memory.follow(node, self.values, self.algebra)
+
+    def _attribute(self, name: str) -> Tensor | None:
+        """A constant that the recorder kept."""
+        value = self.recording.attributes.get(name)
+        if value is not None and torch._C._functorch.is_functorch_wrapped_tensor(value):
+            raise TraceError(
+                "the forward pass keeps a tensor inside of a transformed function (torch.func: vmap, jacrev), which "
+                "cannot be recorded; write it without the transform, or write the layout by hand"
+            )
+        return None if value is None else value.clone()
 
     def _placeholder(self, node: fx.Node) -> Any:
         if node.name in self.recording.constants:
@@ -95,6 +108,8 @@ class _Reader:
             return self.algebra.source(example.shape) if isinstance(example, Tensor) else example
         tensor = self.state[name]
         self.reading.used.add(name)
+        if node not in self.live:
+            self.reading.idle.add(name)
         if not (tensor.is_floating_point() or tensor.is_complex()):
             return tensor.clone()
         labels = self.algebra.parameter(tensor.shape)
@@ -114,40 +129,70 @@ class _Reader:
             fx.Node, lambda argument: self.values[argument], (node.args, dict(node.kwargs)),
             is_leaf=lambda leaf: isinstance(leaf, fx.Node),
         )  # fmt: skip
-        leaves = pytree.tree_leaves((args, kwargs), is_leaf=lambda leaf: isinstance(leaf, Labels))
-        if not any(isinstance(leaf, Labels) for leaf in leaves):
+        operands = pytree.tree_leaves((args, kwargs), is_leaf=_is_labels)
+        if not any(map(_is_labels, operands)):
             return node.target(*args, **kwargs)  # type: ignore[operator]  # a constant: computed as it is
         self.algebra.where = _where(node)
         if not isinstance(node.target, torch._ops.OpOverload):
-            return self._without_rule(node, str(node.target), leaves, "has no rule")
+            return self._without_rule(node, str(node.target), operands, "has no rule")
         call = _bind(node, args, kwargs, _live_results(node, self.live))
         rule = self.rules.get(f"{call.name}.{node.target._overloadname}") or self.rules.get(call.name)
-        if not call.shapes:
-            return None
+        left = self._left(node, call) if leaves(node) else None
+        if left is not None or not call.shapes:
+            return left
         if rule is None:
-            return self._without_rule(node, call.name, leaves, "has no rule")
+            return self._without_rule(node, call.name, operands, "has no rule")
         try:
             results = rule(self.algebra, call)
         except Exception as error:  # a rule that meets what it was not written for: fixed, never guessed
-            return self._without_rule(node, call.name, leaves, f"met what its rule does not know ({error})")
+            return self._without_rule(node, call.name, operands, f"met what its rule does not know ({error})")
         return _checked(node, call, results)
 
-    def _without_rule(self, node: fx.Node, name: str, leaves: Sequence[Any], why: str) -> Any:
-        if self.unknown == "raise":
+    def _left(self, node: fx.Node, call: Call) -> Any:
+        """The results of an operation by which values leave for Python: fixed; nothing where its rule goes on."""
+        why = "its value is read by Python code"
+        if name := length_argument(node):
+            self.algebra.opaque((), pytree.tree_leaves(call[name], is_leaf=_is_labels), why)
+            return None
+        results = [self.algebra.opaque(shape, call.tensors, why) for shape in call.shapes or [()]]
+        return results[0] if len(call.shapes) < 2 else results
+
+    def _without_rule(self, node: fx.Node, name: str, operands: Sequence[Any], why: str) -> Any:
+        if self.unknown == "raise" and node in self.live:
             raise TraceError(f"{name} {why}, {_where(node)}; pass a rule for it, or unknown='fix'")
-        tensors = [leaf for leaf in leaves if isinstance(leaf, Labels | Tensor)]
+        tensors = [value for value in operands if isinstance(value, Labels | Tensor)]
         results = [self.algebra.opaque(shape, tensors, f"{name} {why}") for shape in _shapes(node)]
         return results[0] if isinstance(node.meta.get("val"), Tensor) else results
+
+
+def _is_labels(value: object) -> bool:
+    return isinstance(value, Labels)
 
 
 def _live(graph: fx.Graph) -> set[fx.Node]:
     """Operations that the outputs depend on, that write to memory, or whose result Python reads."""
     live: set[fx.Node] = set()
     for node in reversed(graph.nodes):
-        reads = node.op == "output" or mutates(node) or "item" in str(node.target).split(".")
+        reads = node.op == "output" or mutates(node) or leaves(node)
         if reads or any(user in live for user in node.users):
             live.add(node)
     return live
+
+
+def _idle(recording: Recording, live: set[fx.Node]) -> set[fx.Node]:
+    """Operations without effect on tensors that nothing else reads, and all that they need.
+
+    They are read so that these tensors move with what they meet: the network may remember the results.
+    """
+    nodes = list(recording.graph.nodes)
+    found = {node for node in nodes if node.name in recording.state and node.users and node not in live}
+    for node in nodes:
+        if node not in live and any(argument in found for argument in node.all_input_nodes):
+            found.add(node)
+    for node in reversed(nodes):
+        if any(user in found for user in node.users):
+            found.add(node)
+    return found
 
 
 def _live_results(node: fx.Node, live: set[fx.Node]) -> frozenset[int]:
@@ -174,7 +219,13 @@ def _bind(node: fx.Node, args: Sequence[Any], kwargs: Mapping[str, Any], live: f
         library, plain = name.split("::")
         packet = getattr(getattr(torch.ops, library), plain, None)
         function = function if packet is None else packet
-    return Call(name, function, arguments, _shapes(node), live)
+    return Call(name, function, arguments, _shapes(node), live, _is_whole(node))
+
+
+def _is_whole(node: fx.Node) -> bool:
+    """Whether an operation gives whole numbers or truth values."""
+    first = next(iter(pytree.tree_leaves(node.meta.get("val"))), None)
+    return isinstance(first, Tensor) and not (first.is_floating_point() or first.is_complex())
 
 
 def _shapes(node: fx.Node) -> tuple[tuple[int, ...], ...]:

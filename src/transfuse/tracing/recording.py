@@ -1,8 +1,8 @@
 """From a module and example inputs to a graph of `aten` operations.
 
 Two recorders speak the same language: `torch.export` (non-strict), and, where it refuses (packed sequences, branches
-that depend on data), an eager recording by `make_fx` of what really ran on the example inputs. Both keep LSTM, GRU
-and attention whole.
+and shapes that depend on data), an eager recording by `make_fx` of what really ran on the example inputs. Both keep
+LSTM, GRU and attention whole. What leaves for Python there is recorded too (`leaving`).
 
 In: a module. Out: a `Recording`. Not here: what the operations mean (`rules`).
 """
@@ -25,6 +25,7 @@ from torch.utils import _pytree as pytree
 
 from ..errors import TraceError
 from ..modules import Arguments, canonical_names, first_line, tensors_in
+from .leaving import Leaving
 
 Recorder = Literal["export", "eager"]
 
@@ -98,6 +99,8 @@ def _exported(model: nn.Module, state: Mapping[str, Tensor], inputs: Arguments) 
     graph = program.graph_module.graph
     if any(isinstance(node.target, torch._ops.HigherOrderOperator) for node in graph.nodes):
         raise TraceError("the exported graph has nested graphs")
+    if any(_depends_on_data(node) for node in graph.nodes):
+        raise TraceError("the exported graph has numbers or shapes that depend on data")
     canonical = canonical_names(state)
     names, constants = {}, {}
     for spec in program.graph_signature.input_specs:
@@ -108,6 +111,13 @@ def _exported(model: nn.Module, state: Mapping[str, Tensor], inputs: Arguments) 
         elif spec.kind is not InputKind.USER_INPUT:
             constants[spec.arg.name] = program.constants[spec.target]
     return Recording(graph, _attributes(program.graph_module), names, constants)
+
+
+def _depends_on_data(node: fx.Node) -> bool:
+    """Whether a node gives a number, or a tensor of a shape, that is known at run time only."""
+    values = pytree.tree_leaves(node.meta.get("val"))
+    numbers = [size for value in values if isinstance(value, Tensor) for size in value.shape]
+    return any(isinstance(number, torch.SymInt | torch.SymFloat | torch.SymBool) for number in [*values, *numbers])
 
 
 def _recorded(model: nn.Module, state: Mapping[str, Tensor], inputs: Arguments) -> Recording:
@@ -126,7 +136,8 @@ def _recorded(model: nn.Module, state: Mapping[str, Tensor], inputs: Arguments) 
         for index, tensor in zip(where, tensors, strict=True):
             filled[index] = tensor
         args, kwargs = pytree.tree_unflatten(filled, spec)
-        return tensors_in(torch.func.functional_call(model, own, args, kwargs))
+        with Leaving():
+            return tensors_in(torch.func.functional_call(model, own, args, kwargs))
 
     traced = make_fx(
         forward,

@@ -15,14 +15,16 @@ colour can be exchanged. Pinning an id gives it a colour of its own.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from math import prod
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from ..layout import Reduced
 from .labels import mix
 
 Ids = NDArray[np.int64]
@@ -35,6 +37,30 @@ class Distinction:
     ids: Ids
     colours: Ids
     reason: str
+
+
+@dataclass(frozen=True, eq=False)
+class Reduction:
+    """A place where units were summed (or averaged) away, so that their number shows: which ids, how, and where."""
+
+    ids: Ids
+    how: Reduced
+    where: str
+
+
+@dataclass(frozen=True, eq=False)
+class Showing:
+    """A place where units are seen in an activation: which ids, and how long an axis is that has (or would have) them.
+
+    Args:
+        ids: The ids.
+        lengths: The axis itself, and it together with its neighbours, as flattening makes of them.
+        apart: Whether there are further axes, of which a pooled part may be flattened.
+    """
+
+    ids: Ids
+    lengths: frozenset[int]
+    apart: bool
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +87,9 @@ class Registry:
     equations: list[Equation] = field(default_factory=list)
     distinctions: list[Distinction] = field(default_factory=list)
     consumed: list[Ids] = field(default_factory=list)
-    shown: list[Ids] = field(default_factory=list)
+    shown: list[Showing] = field(default_factory=list)
+    reductions: list[Reduction] = field(default_factory=list)
+    lengths: set[int] = field(default_factory=set)  # of all axes of activations
 
     def fresh(self, count: int) -> Tensor:
         """New ids, each in a slot of its own."""
@@ -142,9 +170,19 @@ class Registry:
         """The ids are on axes of weights that are summed over."""
         self.consumed.append(np.unique(present(ids)))
 
-    def show(self, ids: Tensor) -> None:
-        """The ids are units of activations."""
-        self.shown.append(np.unique(present(ids)))
+    def show(self, ids: Tensor, shape: Sequence[int], axes: Iterable[int]) -> None:
+        """The ids are units of an activation of that shape, along these axes of it."""
+        lengths = {
+            prod(shape[start:stop])
+            for axis in axes
+            for start in range(min(axis, 1), axis + 1)
+            for stop in range(axis + 1, len(shape) + 1)
+        }
+        self.shown.append(Showing(np.unique(present(ids)), frozenset(lengths), len(shape) > 2))
+
+    def reduce(self, ids: Tensor, how: Reduced, where: str) -> None:
+        """The ids are units that are summed (or averaged) away, their number shows in the result."""
+        self.reductions.append(Reduction(np.unique(present(ids)), how, where))
 
     def product(self, first: Tensor, second: Tensor) -> Tensor:
         """New ids for elementwise products of ids, one for each distinct pair."""

@@ -23,6 +23,7 @@ from .reading import Reading
 from .registry import Equation, Ids, Registry, connected
 
 Place = tuple[str, int]  # a tensor and one of its axes
+NO_EFFECT = "has no effect on the outputs"
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,8 +55,12 @@ def resolve(reading: Reading, shapes: Mapping[str, Sequence[int]], canonical: Ma
         canonical: For each tensor, the name under which it was read (tied tensors have one).
     """
     atoms = _atoms(reading, shapes)
-    slots, units = _classes(reading.registry)
-    members = _exchangeable(reading.registry, atoms, slots, units)
+    slots, units = classes(reading.registry)
+    members = [
+        group
+        for group in _exchangeable(reading.registry, atoms, slots, units)
+        if any(atoms.places[atoms.place[atom]][0] not in reading.idle for atom in group[0])
+    ]  # units of tensors without effect alone stay: the results may be remembered
     consumed = _consumed(reading.registry, atoms, members)
     systems = {"signs": _system(reading.registry, "signs"), "scales": _system(reading.registry, "scales")}
     spaces = [_with_symmetries(systems, atoms, units, group, consumed) for group in members]
@@ -68,7 +73,21 @@ def resolve(reading: Reading, shapes: Mapping[str, Sequence[int]], canonical: Ma
         Space(name, len(found.units), Symmetry(found.signs, found.scales))
         for name, found in zip(names, spaces, strict=True)
     )
-    return Layout(recipe, tensors, fixed)
+    return Layout(
+        recipe, tensors, fixed, _reduced(reading.registry, atoms, units, dict(zip(names, members, strict=True)))
+    )
+
+
+def _reduced(registry: Registry, atoms: _Atoms, units: Ids, members: Mapping[str, list[list[int]]]) -> dict[str, str]:
+    """For each space whose units are summed or averaged away somewhere, how and by what; a sum counts first."""
+    found: dict[str, str] = {}
+    for name, held in members.items():
+        own = units[atoms.ids[[atom for unit in held for atom in unit]]]
+        here = [each for each in registry.reductions if np.isin(units[each.ids], own).any()]
+        if here:
+            worst = max(here, key=lambda each: each.how == "summed")
+            found[name] = f"{worst.how} by {worst.where}" if worst.where else worst.how
+    return found
 
 
 def _atoms(reading: Reading, shapes: Iterable[str]) -> _Atoms:
@@ -83,7 +102,7 @@ def _atoms(reading: Reading, shapes: Iterable[str]) -> _Atoms:
     )
 
 
-def _classes(registry: Registry) -> tuple[Ids, Ids]:
+def classes(registry: Registry) -> tuple[Ids, Ids]:
     """For each id its slot and its unit."""
     slots = registry.slots(np.arange(registry.size))
     left = np.concatenate([a for a, _ in registry.together] or [np.zeros(0, dtype=np.int64)])
@@ -147,8 +166,8 @@ def _consumed(registry: Registry, atoms: _Atoms, members: Sequence[list[list[int
     shown = np.zeros(registry.size, dtype=bool)
     for ids in registry.consumed:
         consumed[ids] = True
-    for ids in registry.shown:
-        shown[ids] = True
+    for showing in registry.shown:
+        shown[showing.ids] = True
     for equation in reversed(registry.equations):
         if equation.second.any():
             made = consumed[equation.total]
@@ -340,11 +359,12 @@ def _reasons(
     reasons: dict[str, dict[int, str]] = defaultdict(dict)
     for name, shape in shapes.items():
         if name not in reading.used:
-            reasons[name] = {axis: "has no effect on the outputs" for axis, n in enumerate(shape) if n > 1}
+            reasons[name] = {axis: NO_EFFECT for axis, n in enumerate(shape) if n > 1}
     for name, ids_by_axis in reading.ids.items():
         for axis, ids in ids_by_axis.items():
             if any(isinstance(segment, Fixed) for segment in axes[name][axis].segments):
                 reason = _reason(reading.registry, units, units[ids.numpy()])
+                reason = NO_EFFECT if name in reading.idle else reason
                 if "is a kernel position" not in reason:
                     reasons[name][axis] = reason
     return reasons

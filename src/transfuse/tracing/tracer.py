@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import warnings
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
-from torch import nn
+import torch
+from torch import Tensor, nn
 
 from ..arguments import FUNCTION, NETWORK, SEED, SWITCH, check_arguments, instance, mapping, optional
-from ..errors import InputError
+from ..errors import InputError, TraceWarning
 from ..layout import Layout
 from ..modules import Arguments, canonical_names, check_model, check_runs, model_state, undisturbed, unwrapped
+from ..types import State
 from .proof import verify
-from .reading import Unknown, read
+from .reading import Reading, Unknown, read
 from .recording import Recorder, record
 from .resolving import resolve
 from .rules import RULES, Rule
+from .untaken import Unused, without_untaken
 
 RULE_TABLE = mapping(FUNCTION, "rules by operation: {'library::op': rule}")
 
 
-def trace(
+def trace(  # noqa: PLR0913
     model: nn.Module,
     example_inputs: Any,
     *,
@@ -28,6 +33,8 @@ def trace(
     unknown: Unknown = "fix",
     proof: bool = True,
     recorder: Recorder | None = None,
+    outputs: Callable[[Any], Any] | None = None,
+    unused: Unused = "fix",
 ) -> Layout:
     """Find which axes of which tensors of a network move together, and prove it.
 
@@ -39,6 +46,11 @@ def trace(
             `layout.fixed`), or "raise".
         proof: Move units at random by the layout found and check that the outputs stay the same.
         recorder: "export" or "eager"; default: export, and eager recording where export refuses.
+        outputs: What counts as the model's output, from what it returns, where that is not all of it or cannot be
+            looked into: `lambda result: result.logits`, or `lambda result: model.last` of what it only remembers.
+        unused: What to do with spaces that could meet tensors which the example inputs do not reach (another expert, an
+            optional argument, an auxiliary head): "fix" them, or "move" them, and these tensors with them where it is
+            clear how. A `TraceWarning` says which.
 
     Raises:
         InputError: the model or the inputs cannot be used as they are.
@@ -64,20 +76,45 @@ def trace(
     """
     _check_option("recorder", recorder, (None, "export", "eager"))
     _check_option("unknown", unknown, ("fix", "raise"))
-    check_arguments(model=(model, NETWORK), rules=(rules, optional(RULE_TABLE)), proof=(proof, SWITCH))
+    _check_option("unused", unused, ("fix", "move"))
+    check_arguments(
+        model=(model, NETWORK), rules=(rules, optional(RULE_TABLE)), proof=(proof, SWITCH),
+        outputs=(outputs, optional(FUNCTION)),
+    )  # fmt: skip
     model = unwrapped(model)
     check_model(model)
     inputs = Arguments.of(example_inputs)
     with undisturbed(model):
         state = model_state(model)  # here, where no other thread is recording this model
+        if outputs is not None:  # the hook goes with all else that is put back
+            model.register_forward_hook(lambda module, args, result: outputs(result))
         check_runs(model, state, inputs)
         recording = record(model, state, inputs, recorder)
-        reading = read(recording, state, rules={**RULES, **(rules or {})}, unknown=unknown)
-        shapes = {name: tuple(tensor.shape) for name, tensor in state.items()}
-        layout = resolve(reading, shapes, canonical_names(state))
+        with _on_cpu():
+            reading = read(recording, state, rules={**RULES, **(rules or {})}, unknown=unknown)
+            layout, warning = _resolved(reading, state, unused)
         if proof:
             verify(model, state, inputs, layout)
+    if warning:
+        warnings.warn(warning, TraceWarning, stacklevel=2)
     return layout
+
+
+def _on_cpu() -> AbstractContextManager[object]:
+    """New tensors on the CPU, whatever the default device is: labels are computed there."""
+    return nullcontext() if torch.get_default_device().type == "cpu" else torch.device("cpu")
+
+
+def _resolved(reading: Reading, state: State, unused: Unused) -> tuple[Layout, str]:
+    """The layout of what was read, right for branches that were not taken too, and what to warn of."""
+    shapes, canonical = {name: tuple(tensor.shape) for name, tensor in state.items()}, canonical_names(state)
+    layout = resolve(reading, shapes, canonical)
+    left_out = [name for name in state if canonical[name] not in reading.used and _may_move(state[name])]
+    return without_untaken(reading, layout, {name: shapes[name] for name in left_out}, unused)
+
+
+def _may_move(tensor: Tensor) -> bool:
+    return tensor.is_floating_point() or tensor.is_complex()
 
 
 def prove(model: nn.Module, example_inputs: Any, layout: Layout, *, seed: int = 0) -> None:

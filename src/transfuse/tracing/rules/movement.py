@@ -109,6 +109,9 @@ def index(t: Algebra, call: Call) -> Labels:
     width = len(call.shape) - len(rest.shape)
     (rest,) = t.move(lambda array: array.reshape(array.shape[:front] + (1,) * width + array.shape[front:]), rest)
     tail = len(call.shape) - front - width
+    found = torch.broadcast_shapes(*(tuple(places[axis].shape) for axis in indexed))
+    if found != call.shape[front : front + width]:  # a mask: how many places it picks is seen in the result only
+        return t.join(rest, t.source((*call.shape[front : front + width], *[1] * tail)), kind="multiply")
     for axis in indexed:
         (place,) = t.move(lambda array: array.reshape(tuple(array.shape) + (1,) * tail), places[axis])
         rest = t.join(rest, place, kind="multiply")

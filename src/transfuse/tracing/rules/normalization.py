@@ -14,8 +14,8 @@ def normalized(t: Algebra, value: Value, axes: Iterable[int], *, centred: bool =
     """`(x - mean) / spread` with statistics over axes; the spread has an epsilon, so scales show."""
     axes, x = list(axes), t.labels(value)
     if centred:
-        x = t.join(x, t.reduce(x, axes, keepdim=True, odd=True, homogeneous=True), kind="add")
-    spread = t.pointwise(t.reduce(t.absolute(x), axes, keepdim=True, odd=True, homogeneous=True))
+        x = t.join(x, t.reduce(x, axes, keepdim=True, odd=True, homogeneous=True, over="mean"), kind="add")
+    spread = t.pointwise(t.reduce(t.absolute(x), axes, keepdim=True, odd=True, homogeneous=True, over="mean"))
     return t.join(x, spread, kind="divide")
 
 
@@ -80,6 +80,8 @@ def group_norm(t: Algebra, call: Call) -> Labels:
     if groups == 1 or inside == 1 or more_choices(groups, inside):
         result = normalized(t, split, range(2, len(split.shape)))
     else:
+        for ids in split.units:
+            t.registry.reduce(ids, "summed", t.where)  # in groups that other widths would cut at other places
         statistics = t.source((shape[0], groups, *[1] * (len(shape) - 1)))
         result = t.join(split, statistics, kind="other")
     (result,) = t.move(lambda array: array.reshape(shape), result)
@@ -90,8 +92,8 @@ def group_norm(t: Algebra, call: Call) -> Labels:
 @rule("_weight_norm", "_weight_norm_interface")
 def weight_norm(t: Algebra, call: Call) -> Labels | Sequence[Labels]:
     """`g v / |v|` with norms over all axes but one."""
-    direction = t.labels(call["v"])
-    others = [axis for axis in range(len(direction.shape)) if axis != call.get("dim", 0) % len(direction.shape)]
+    direction, dim = t.labels(call["v"]), call.get("dim", 0)
+    others = [axis for axis in range(len(direction.shape)) if axis != dim]  # -1: a norm over all axes
     length = t.reduce(t.absolute(direction), others, keepdim=True, odd=True, homogeneous=True)
     result = t.join(t.join(direction, length, kind="divide"), call["g"], kind="multiply")
     return [result, *(t.source(shape) for shape in call.shapes[1:])] if len(call.shapes) > 1 else result

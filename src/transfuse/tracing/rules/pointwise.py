@@ -29,7 +29,7 @@ _PLAIN = Function()
 FUNCTIONS: dict[str, Function] = {
     **dict.fromkeys(
         "alias alpha_dropout clone contiguous detach dropout feature_dropout lift_fresh lift_fresh_copy neg negative "
-        "positive real to type_as _to_copy conj resolve_conj resolve_neg".split(),
+        "positive real conj resolve_conj resolve_neg".split(),
         _LINEAR,
     ),
     **dict.fromkeys(
@@ -66,6 +66,13 @@ def _pointwise(t: Algebra, call: Call) -> Labels:
     kind = FUNCTIONS[call.name.removeprefix("aten::")]
     value = call.get("self", call.get("input"))
     return t.pointwise(value, odd=kind.odd, homogeneous=kind.homogeneous, keeps_zero=kind.keeps_zero)
+
+
+@rule("to", "type_as", "_to_copy")
+def convert(t: Algebra, call: Call) -> Labels:
+    """Another type: linear, unless what is behind the point (or all but zero) is lost."""
+    linear = not call.whole
+    return t.pointwise(call["self"], odd=linear, homogeneous=linear, keeps_zero=True)
 
 
 def _joined(t: Algebra, call: Call) -> Labels:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..algebra import Algebra, Value
+from ..algebra import Algebra, Over, Value
 from ..labels import Labels
 from .table import RULES, Call, axes_of, positive, rule
 
@@ -23,34 +23,58 @@ POOLING_WITH_INDICES = (
 ALONG = "cumsum cumprod logcumsumexp cummax cummin diff sort argsort topk msort kthvalue mode"
 
 
-@rule("sum", "mean", "nansum", "nanmean")
+@rule("sum", "nansum")
 def total(t: Algebra, call: Call) -> Labels:
     """A sum: linear in every unit that stays."""
     return _reduced(t, call, odd=True, homogeneous=True)
 
 
+@rule("mean", "nanmean")
+def average(t: Algebra, call: Call) -> Labels:
+    """A mean: linear in every unit that stays."""
+    return _reduced(t, call, odd=True, homogeneous=True, over="mean")
+
+
 @rule("amax", "amin")
 def extreme(t: Algebra, call: Call) -> Labels:
     """A maximum: homogeneous."""
-    return _reduced(t, call, homogeneous=True)
+    return _reduced(t, call, homogeneous=True, over="extreme")
 
 
-@rule("var", "std", "logsumexp", "prod", "norm", "linalg_vector_norm", "all", "any", "count_nonzero")
+@rule("logsumexp", "prod", "norm", "linalg_vector_norm", "count_nonzero")
 def statistic(t: Algebra, call: Call) -> Labels:
     """A symmetric function of the elements, neither odd nor homogeneous (or not worth the trouble)."""
     return _reduced(t, call)
 
 
-def _reduced(t: Algebra, call: Call, *, odd: bool = False, homogeneous: bool = False) -> Labels:
+@rule("all", "any")
+def agreement(t: Algebra, call: Call) -> Labels:
+    """Whether all elements, or any, are true."""
+    return _reduced(t, call, over="extreme")
+
+
+@rule("var", "std")
+def spread(t: Algebra, call: Call) -> Labels:
+    """A variance or its root; by default divided by one less than the number of elements."""
+    return _reduced(t, call, over=_divisor(call))
+
+
+def _divisor(call: Call) -> Over:
+    """What a variance is divided by: the number of elements (a mean), or a corrected one."""
+    corrected = call.arguments.get("unbiased", call.arguments.get("correction", 1))
+    return "mean" if corrected is not None and not corrected else "sum"
+
+
+def _reduced(t: Algebra, call: Call, *, odd: bool = False, homogeneous: bool = False, over: Over = "sum") -> Labels:
     x = t.labels(call["self"])
     axes = axes_of(call.get("dim"), len(x.shape))
-    return t.reduce(x, axes, keepdim=bool(call.get("keepdim", False)), odd=odd, homogeneous=homogeneous)
+    return t.reduce(x, axes, keepdim=bool(call.get("keepdim", False)), odd=odd, homogeneous=homogeneous, over=over)
 
 
 @rule("var_mean", "std_mean")
 def statistics(t: Algebra, call: Call) -> Sequence[Labels]:
     """Two statistics at once."""
-    return [_reduced(t, call), _reduced(t, call, odd=True, homogeneous=True)]
+    return [_reduced(t, call, over=_divisor(call)), _reduced(t, call, odd=True, homogeneous=True, over="mean")]
 
 
 @rule("max", "min", "median", "nanmedian")
@@ -58,7 +82,7 @@ def extreme_of(t: Algebra, call: Call) -> Labels | Sequence[Labels]:
     """Of two values elementwise; of all elements; or along an axis, with indices that tell places apart."""
     if "other" in call.arguments:
         return t.join(call["self"], call["other"], kind="maximum")
-    values = _reduced(t, call, homogeneous=True)
+    values = _reduced(t, call, homogeneous=True, over="mean" if "median" in call.name else "extreme")
     if len(call.shapes) == 1:
         return values
     return [values, _places(t, call) if 1 in call.live else t.source(call.shapes[1])]
@@ -130,11 +154,5 @@ def similarity(t: Algebra, call: Call) -> Labels:
     """A symmetric function of two values along an axis."""
     first, second = list(call.arguments.values())[:2]
     axis = call.get("dim", 1 if call.name == "aten::cosine_similarity" else -1)
-    return t.reduce(t.join(first, second), [axis], keepdim=bool(call.get("keepdim", False)))
-
-
-@rule("item", "_local_scalar_dense", "is_nonzero")
-def escape(t: Algebra, call: Call) -> Labels:
-    """A number that leaves for Python, where it may steer the control flow."""
-    x = t.labels(call["self"])
-    return t.pinned(x, None, "its value is read by Python code")
+    over: Over = "mean" if call.name == "aten::cosine_similarity" else "sum"
+    return t.reduce(t.join(first, second), [axis], keepdim=bool(call.get("keepdim", False)), over=over)

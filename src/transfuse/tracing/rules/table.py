@@ -30,6 +30,7 @@ class Call:
             tensors where they are constants.
         shapes: The shape of each result.
         live: Which of the results matter for the model's outputs.
+        whole: Whether the (first) result is of whole numbers or truth values.
     """
 
     name: str
@@ -37,6 +38,7 @@ class Call:
     arguments: Mapping[str, Any]
     shapes: tuple[tuple[int, ...], ...]
     live: frozenset[int] = frozenset([0])
+    whole: bool = False
 
     def __getitem__(self, name: str) -> Any:
         """The argument of that name."""
