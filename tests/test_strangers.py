@@ -10,26 +10,16 @@ import transfuse
 from strangers import STRANGERS, named, outputs
 from zoo_problems import moved_twin
 
-OBJECTS = "tensors inside objects that are returned are not found yet"
-WAITING = {  # laws that cannot hold yet, by law and network
-    "found": {"actor_critic": OBJECTS, "gaussian_policy": OBJECTS},
-    "aligned": {"actor_critic": OBJECTS, "gaussian_policy": OBJECTS},
-    "twin": {"gaussian_policy": OBJECTS},
-    "corrected": {"gaussian_policy": OBJECTS},
-}
 SLOW = {  # networks whose correction takes about a second
     "both_directions", "convolutions_over_time", "flat_features", "patches", "reshape_by_shape", "residual_in_place",
     "rows_as_steps", "states_of_zeros", "view_by_batch_size",
 }  # fmt: skip
 
 
-def strangers(law, slow=frozenset()):
-    """All networks; those for which a law does not hold yet marked as such, and the slow ones as long."""
-    rows = []
-    for row in STRANGERS:
-        waiting = [pytest.mark.xfail(reason=reason, strict=True) for reason in [WAITING[law].get(row.name)] if reason]
-        rows.append(pytest.param(row.name, marks=[*waiting, *([pytest.mark.long] if row.name in slow else [])]))
-    return pytest.mark.parametrize("name", rows)
+ALL = pytest.mark.parametrize("name", [row.name for row in STRANGERS])
+ALL_SLOW_ONES_LONG = pytest.mark.parametrize(
+    "name", [pytest.param(row.name, marks=[pytest.mark.long] * (row.name in SLOW)) for row in STRANGERS]
+)
 
 
 def network(name, seed):
@@ -57,7 +47,7 @@ def test_there_are_many():
     assert len({row.name for row in STRANGERS}) == len(STRANGERS) >= 25
 
 
-@strangers("found")
+@ALL
 def test_units_are_found(name):
     model, layout = network(name, 0), layout_of(name)
     assert layout.spaces
@@ -65,7 +55,7 @@ def test_units_are_found(name):
     assert_same_function(name, model, moved_twin(model, layout, 0))
 
 
-@strangers("aligned")
+@ALL
 def test_aligned_networks_compute_what_the_models_do(name):
     models = [network(name, seed) for seed in (1, 2)]
     fusion = transfuse.fuse(models, inputs_of(name), layout=layout_of(name), correct="none")
@@ -73,14 +63,14 @@ def test_aligned_networks_compute_what_the_models_do(name):
         assert_same_function(name, model, aligned)
 
 
-@strangers("twin")
+@ALL
 def test_a_permuted_twin_changes_nothing(name):
     model, layout = network(name, 1), layout_of(name)
     models = [model, moved_twin(model, layout, 0)]
     assert_same_function(name, model, transfuse.fuse(models, inputs_of(name), layout=layout, correct="none").model)
 
 
-@strangers("corrected", SLOW)
+@ALL_SLOW_ONES_LONG
 def test_a_correction_is_made_without_data(name):
     models = [network(name, seed).float() for seed in (1, 2)]
     fusion = transfuse.fuse(models, named(name).inputs(), layout=layout_of(name))

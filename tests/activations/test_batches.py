@@ -112,8 +112,8 @@ class Once:
         ((), "no batches"),
         (X[:0], "no samples: it is Tensor of shape (0, 3)"),
         (torch.tensor(1.0), "no samples"),
-        (3, "data is int; expected tensors, an iterable"),
-        (TensorDataset(X), "data is TensorDataset"),
+        (3, "data is 3; expected tensors, an iterable"),
+        (TensorDataset(X), "data is a TensorDataset"),
         ({"x": X, "scale": X[:2]}, "different numbers of samples: {'x': 23, 'scale': 2}"),
         ({"x": X, "scale": 2.0}, "no samples in {'scale': 'float'}"),
         (("text",), "it is str"),
@@ -129,7 +129,6 @@ def test_what_is_no_data_is_refused(data, text):
     ("data", "text"),
     [
         ([X, X[:, :2]], "Linear does not run on batch 2 of the data (RuntimeError"),
-        ([X.numpy()], "a batch of data is ndarray"),
         (["text"], "a batch of data is str"),
         ([{"x": X}], "does not run on batch 1 of the data (TypeError"),
         (Once(), "2 batches the first time and 0 now"),
