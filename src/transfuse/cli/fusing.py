@@ -23,6 +23,7 @@ from ..checkpoints import (
 from ..errors import InputError
 from ..fusing import FusedStates, fuse_states, proportions, target_widths
 from ..fusing import fuse as fuse_modules
+from ..fusing.verifying import NOT_RUN
 from ..layout import in_scale_of
 from ..lazy import Entry, LazyState, as_lazy, entries_of, in_type
 from ..methods import METHODS
@@ -60,7 +61,7 @@ def fuse(options: Namespace) -> Outcome:
         return _plan(options, job, correct=with_modules)
     if with_modules:
         return _written(options, job, _fused_as_modules(options, job, target or widths, chosen))
-    return _written(options, job, _fused_states(options, job, chosen, weights=shares, widths=widths))
+    return _written(options, job, _fused_states(options, job, chosen, weights=shares, widths=widths), NOT_RUN)
 
 
 def align(options: Namespace) -> Outcome:
@@ -79,7 +80,7 @@ def align(options: Namespace) -> Outcome:
     twin = fused.aligned[1]
     if METHODS[options.method].balance:
         twin = in_scale_of(as_lazy(job.states[0]), twin, job.layout)
-    return _written(options, job, replace(fused, state=twin, weights=(0.0, 1.0)))
+    return _written(options, job, replace(fused, state=twin, weights=(0.0, 1.0)), NOT_RUN)
 
 
 def _fused_states(options: Namespace, job: Job, chosen: Mapping[str, Any], **how: Any) -> FusedStates:
@@ -171,8 +172,8 @@ def _plan(options: Namespace, job: Job, *, correct: bool) -> Outcome:
     return Outcome(data, text, asked=True)
 
 
-def _written(options: Namespace, job: Job, fused: FusedStates) -> Outcome:
-    """Write the fused state with its provenance, and tell what was done."""
+def _written(options: Namespace, job: Job, fused: FusedStates, note: str = "") -> Outcome:
+    """Write the fused state with its provenance, and tell what was done; the note says what was not."""
     first = job.checkpoints[0 if options.verb == "fuse" else 1]
     objective = fused.history[-1].objective
     provenance = Provenance(
@@ -189,6 +190,8 @@ def _written(options: Namespace, job: Job, fused: FusedStates) -> Outcome:
     }  # fmt: skip
     done = f"fused {len(job.checkpoints)} checkpoints" if options.verb == "fuse" else "aligned"
     text = f"{done} by {options.method} in {fused.seconds:.1f} s ({fused.status})\nwrote {', '.join(files)}"
+    if note:
+        text += f"\n{note}"
     if options.verbose:
         text += f"\nobjective {objective}\n{job.layout}"
     return Outcome(data, text)

@@ -9,6 +9,7 @@ In: modules and arguments. Out: a `Check`, or an error that says which model, by
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -31,6 +32,8 @@ ALIGNED = (
 )
 CONCLUSIVE = 0.1  # where rounding alone changes outputs by a larger share than this, nothing can be told
 FLIPS = 0.02  # share of whole numbers in an output (classes, positions) that may differ: ties are broken by rounding
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -210,7 +213,8 @@ def _disturbed(model: nn.Module, inputs: Arguments) -> list[Arguments]:
     other = inputs.map(shaken)
     try:
         found = run(model, model_state(model), other)
-    except Exception:  # not inputs that it takes: the example alone is tried
+    except Exception as error:  # the model's own code runs here: it does not take them, so the example alone is tried
+        _log.debug("%s takes no disturbed example inputs: %r", type(model).__name__, error)
         return []
     return [other] if all(bool(each.isfinite().all()) for each in found) else []
 
