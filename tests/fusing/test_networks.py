@@ -103,6 +103,29 @@ def test_what_cannot_be_fused_is_refused_before_work_starts(act, error, text):
         act()
 
 
+class Counting(nn.Module):
+    """A network with a state beside its tensors."""
+
+    def __init__(self):
+        super().__init__()
+        self.up, self.down, self.count = nn.Linear(3, 4), nn.Linear(4, 2), 3
+
+    def forward(self, x):
+        return self.down(self.up(x).relu())
+
+    def get_extra_state(self):
+        return {"count": self.count}
+
+    def set_extra_state(self, state):
+        self.count = state["count"]
+
+
+def test_a_state_beside_the_tensors_stays_that_of_the_first_model():
+    fusion = transfuse.fuse([Counting(), Counting()], X)
+    assert fusion.model.count == 3
+    assert set(fusion.states.state) == {"up.weight", "up.bias", "down.weight", "down.bias"}
+
+
 def scaled(factor, dtype=torch.float16):
     """A ReLU network whose first layer is multiplied, the second divided: the same function."""
     torch.manual_seed(0)

@@ -24,6 +24,7 @@ from ..checkpoints import (
 from ..errors import FusionError, InputError, printable
 from ..fusing import FusedStates, Fusion, fuse_states, target_widths
 from ..fusing import fuse as fuse_modules
+from ..fusing.verifying import NOT_RUN
 from ..layout import in_scale_of
 from ..lazy import Entry, LazyState, as_lazy, entries_of, in_type
 from ..methods import METHODS
@@ -65,7 +66,7 @@ def fuse(options: Namespace) -> Outcome:
     if options.dry_run:
         return _plan(options, job, correct=with_modules)
     if not with_modules:
-        return _written(options, job, _fused_states(options, job, chosen, weights=shares, widths=widths))
+        return _written(options, job, _fused_states(options, job, chosen, weights=shares, widths=widths), NOT_RUN)
     fusion, labeled = _fused_as_modules(options, job, target or widths, chosen)
     outcome = _written(options, job, _corrected_states(fusion))
     return _with_report(options, fusion, labeled, outcome) if options.report else outcome
@@ -87,7 +88,7 @@ def align(options: Namespace) -> Outcome:
     twin = fused.aligned[1]
     if METHODS[options.method].balance:
         twin = in_scale_of(as_lazy(job.states[0]), twin, job.layout)
-    return _written(options, job, replace(fused, state=twin, weights=(0.0, 1.0)))
+    return _written(options, job, replace(fused, state=twin, weights=(0.0, 1.0)), NOT_RUN)
 
 
 def _fused_states(options: Namespace, job: Job, chosen: Mapping[str, Any], **how: Any) -> FusedStates:
@@ -191,8 +192,8 @@ def _plan(options: Namespace, job: Job, *, correct: bool) -> Outcome:
     return Outcome(data, text, asked=True)
 
 
-def _written(options: Namespace, job: Job, fused: FusedStates) -> Outcome:
-    """Write the fused state with its provenance, and tell what was done."""
+def _written(options: Namespace, job: Job, fused: FusedStates, note: str = "") -> Outcome:
+    """Write the fused state with its provenance, and tell what was done; the note says what was not."""
     first = job.checkpoints[0 if options.verb == "fuse" else 1]
     objective = fused.history[-1].objective
     provenance = Provenance(
@@ -211,6 +212,8 @@ def _written(options: Namespace, job: Job, fused: FusedStates) -> Outcome:
     wrapped = [f"{each.path}: the state was found {found}\n" for each in job.checkpoints
                if (found := each.told_wrapping)]  # fmt: skip
     text = f"{''.join(wrapped)}{done} by {options.method} in {fused.seconds:.1f} s ({fused.status})"
+    if note:
+        text += f"\n{note}"
     if options.verbose:
         text += f"\nobjective {objective}\n{job.layout}"
     return Outcome(data, f"{text}\nwrote {', '.join(map(printable, files))}")

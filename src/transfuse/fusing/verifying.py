@@ -9,6 +9,7 @@ In: modules and arguments. Out: a `Check`, or an error that says which model, by
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -31,6 +32,8 @@ SAME = 3.0  # by how many times that much outputs of one code may differ: mostly
 ALIGNED = 30.0
 CONCLUSIVE = 0.1  # where rounding alone changes outputs by a larger share than this, nothing can be told
 FLIPS = 0.02  # share of whole numbers in an output (classes, positions) that may differ: ties are broken by rounding
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -81,30 +84,33 @@ class Verified:
         Raises:
             ProofError: an aligned network does not compute what its model does.
         """
-        started, shares, passes = time.perf_counter(), [], 0
-        for number, (network, trials) in enumerate(zip(aligned, self.trials, strict=False), start=1):
-            share = None
-            for trial in trials if network is not None else ():
-                assert network is not None, "models without an aligned network have no trials here"
-                with undisturbed(network):
-                    found = run(network, model_state(network), trial.inputs)
-                passes += 1
-                excess, own = _distance(trial, found)
-                if excess > ALIGNED:
-                    raise ProofError(
-                        f"model {number} in the common order computes something else: its outputs differ by {own:.2g} "
-                        "(relative). The layout does not hold for this model: its forward pass takes another way than "
-                        "that of the model that was traced, or the layout was written by hand. Correct the layout or "
-                        "fix its spaces; check=False leaves out this check"
-                    )
-                share = max(share or 0.0, own)
-            shares.append(share)
-        return replace(
-            self.check,
-            aligned=tuple(shares),
-            passes=self.check.passes + passes,
-            seconds=self.check.seconds + time.perf_counter() - started,
+        started = time.perf_counter()
+        pairs = list(zip(aligned, self.trials, strict=False))
+        with undisturbed(*(network for network in aligned if network is not None)):
+            shares = tuple(_held(number, *pair) for number, pair in enumerate(pairs, start=1))
+        passes = sum(len(trials) for network, trials in pairs if network is not None)
+        seconds = self.check.seconds + time.perf_counter() - started
+        return replace(self.check, aligned=shares, passes=self.check.passes + passes, seconds=seconds)
+
+
+def _held(number: int, network: nn.Module | None, trials: Sequence[Trial]) -> float | None:
+    """By which share the outputs of an aligned network differ from its model's; nothing if it was not run.
+
+    Raises:
+        ProofError: it is too much for rounding.
+    """
+    if network is None or not trials:
+        return None
+    found = [_distance(trial, run(network, model_state(network), trial.inputs)) for trial in trials]
+    excess, share = max(each[0] for each in found), max(each[1] for each in found)
+    if excess > ALIGNED:
+        raise ProofError(
+            f"model {number} in the common order computes something else: outputs differ by {share:.2g} (relative). "
+            "The layout does not hold for this model: its forward pass takes another way than that of the model that "
+            "was traced, or the layout was written by hand. Correct the layout or fix its spaces; check=False leaves "
+            "out this check"
         )
+    return share
 
 
 def verified(models: Sequence[nn.Module], inputs: Arguments | None) -> Verified:
@@ -210,7 +216,8 @@ def _disturbed(model: nn.Module, inputs: Arguments) -> list[Arguments]:
     other = inputs.map(shaken)
     try:
         found = run(model, model_state(model), other)
-    except Exception:  # not inputs that it takes: the example alone is tried
+    except Exception as error:  # the model's own code runs here: it does not take them, so the example alone is tried
+        _log.debug("%s takes no disturbed example inputs: %r", type(model).__name__, error)
         return []
     return [other] if all(bool(each.isfinite().all()) for each in found) else []
 

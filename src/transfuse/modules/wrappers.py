@@ -63,6 +63,6 @@ def _copies(value: object, kept: dict[int, object]) -> bool:
         return True  # the parts of a module, which are looked at on their own
     try:
         copy.deepcopy(value, kept)
-    except Exception:  # the caller tells of it
+    except Exception:  # an attribute may refuse with anything; the caller tells of it
         return False
     return True
