@@ -129,6 +129,7 @@ def test_what_is_no_data_is_refused(data, text):
     ("data", "text"),
     [
         ([X, X[:, :2]], "Linear does not run on batch 2 of the data (RuntimeError"),
+        ([object()], "a batch of data is object"),
         (["text"], "a batch of data is str"),
         ([{"x": X}], "does not run on batch 1 of the data (TypeError"),
         (Once(), "2 batches the first time and 0 now"),

@@ -231,7 +231,7 @@ def test_a_cache_of_another_evaluate_or_another_file_is_refused(tmp_path):
 
 
 BAD = {
-    "grid": (lambda: plane(*THREE, len, grid=1), "expected a grid of 2 or more"),
+    "grid": (lambda: plane(*THREE, len, grid=1), "grid is 1; expected a whole number from 2"),
     "twice": (lambda: plane(THREE[0], THREE[1], THREE[0], len), "one line"),
     "twice by name": (lambda: plane(THREE[0], THREE[1], THREE[0], len, marks={"m": THREE[0]}), "given twice"),
     "a name twice": (lambda: plane(*THREE, len, marks={"origin": state(4)}), "give them other names"),

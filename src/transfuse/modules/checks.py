@@ -8,10 +8,12 @@ from torch.utils import _pytree as pytree
 
 from ..errors import FusionError, InputError, listing
 from ..types import State
+from .guards import alone
 from .outputs import tensors_in
 from .running import Arguments, called, run
 
 
+@alone()  # another thread may be recording this model, which puts tensors without values into it
 def check_model(model: nn.Module) -> None:
     """Refuse a module that cannot be traced, with every problem at once.
 
