@@ -564,8 +564,8 @@ class RowsByMask(nn.Module):
         self.lift, self.read = nn.Linear(5, 7), nn.Linear(7, 4)
 
     def forward(self, x):
-        hidden = self.lift(x).tanh()
-        return self.read(hidden[hidden.sum(1) > -10])
+        hidden = self.lift(x).sigmoid()
+        return self.read(hidden[hidden.sum(1) > 0])
 
 
 @network(floats(3, 5), widths=(7,), share=0.9333)

@@ -179,7 +179,7 @@ def test_a_weight_consumes_what_it_is_summed_over():
     up, down = t.parameter((5, 3)), t.parameter((2, 5))
     t.contract("bi,oi->bo", t.contract("bi,oi->bo", t.source((7, 3)), up), down)
     consumed = {each for array in t.registry.consumed for each in array.tolist()}
-    shown = {each for array in t.registry.shown for each in array.tolist()}
+    shown = {each for showing in t.registry.shown for each in showing.ids.tolist()}
     assert consumed == {*ids(up, 1), *ids(down, 1)}
     assert {*ids(up, 0), *ids(down, 0)} <= shown
     assert not consumed & shown

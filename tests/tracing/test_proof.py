@@ -33,9 +33,9 @@ def linear(t, call):
     "net",
     [
         Net,
-        lambda: Net(lambda y: y + 1e5),
-        lambda: Net(lambda y: y * torch.tensor([1e9, 1e-3])),
-        lambda: Net(lambda y: torch.cat([y, 1e9 * y.mean(1, keepdim=True)], 1)[:, :, None]),
+        lambda: Net(lambda y: 1e-3 * y + 1e5),
+        lambda: Net(lambda y: torch.cat([y, 0 * y + 1e9], 1)),
+        lambda: Net(lambda y: torch.stack([y, 0 * y + 1e9], 1)),
         lambda: Net(lambda y: (y, torch.full((1,), 1e9))),
         lambda: Net(bias=1e4),
     ],

@@ -259,18 +259,17 @@ def _check_rebuilt(model: nn.Module, example_inputs: Any) -> None:
 
 
 def _check_alignable(layout: Layout, reference: State, state: State) -> None:
-    """Refuse to align a network to a narrower one, or to a wider one that it cannot be widened to."""
+    """Refuse to align networks of different widths: units are merged or mixed then, which changes the function."""
     wanted, own = layout.widths(reference), layout.widths(state)
     problems = [
-        f"space {name} has {own[name]} units, {width} in the reference: merging units changes the function"
-        if width < own[name]
-        else layout.growth_objection(name, own[name], width)
+        f"space {name} has {own[name]} units, {width} in the reference"
         for name, width in wanted.items()
+        if own[name] != width
     ]
-    if any(problems):
+    if problems:
         raise InputError(
-            listing("the network cannot be aligned to this reference:", [text for text in problems if text])
-            + "\nAlign to a network of the same widths, or fuse into other widths and accept another function"
+            listing("the network cannot be aligned to this reference and compute the same:", problems)
+            + "\nAlign to a network of the same widths, or fuse into other widths"
         )
 
 
