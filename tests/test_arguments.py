@@ -61,7 +61,7 @@ CALLS = {
     "fuse": (dict(models=[NET, OTHER], example_inputs=X),
              dict(models="networks", example_inputs="example", method="text", weights="weights", target="target",
                   layout="layout", data="data", terms="text", correct="text", synthetic="switch", forward="function",
-                  seed="seed", progress="progress", check="switch")),
+                  outputs="function", seed="seed", progress="progress", check="switch")),
     "fuse_states": (dict(states=[STATE, STATE], layout=LAYOUT),
                     dict(states="states", layout="layout", method="text", weights="weights", widths="widths",
                          activations="function", aligned="switch", low_memory="switch", seed="seed",
@@ -80,7 +80,7 @@ CALLS = {
                          dict(models="networks", example_inputs="example", samples="count", seed="seed")),
     "trace": (dict(model=NET, example_inputs=X),
               dict(model="network", example_inputs="example", rules="rules", unknown="text", proof="switch",
-                   recorder="text")),
+                   recorder="text", unused="text", outputs="function")),
 }  # fmt: skip
 WRONG |= {
     "target": [2.5, "a", {"0.out": 2.5}, {"0.out": "a"}, {3: 4}, [4], Thing()],

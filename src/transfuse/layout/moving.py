@@ -84,6 +84,8 @@ def permute(state: State, layout: Layout, actions: Mapping[str, Permutation]) ->
         tensor([[4., 3.]])
     """
     check_arguments(state=(state, STATE), layout=(layout, LAYOUT), actions=(actions, ACTIONS))
+    if strange := [name for name in actions if name not in {space.name for space in layout.spaces}]:
+        raise LayoutError(f"actions: no space is called {', '.join(map(repr, strange))} in the layout")
     widths = layout.widths(state)
     for name, element in actions.items():
         if objection := layout[name].symmetry.objection(element, widths[name]):
