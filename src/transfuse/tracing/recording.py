@@ -18,7 +18,6 @@ from typing import Any, Literal
 
 import torch
 from torch import Tensor, fx, nn
-from torch.export import _trace as export_trace
 from torch.export.graph_signature import ConstantArgument, InputKind
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils import _pytree as pytree
@@ -82,6 +81,8 @@ def _silence() -> Iterator[None]:
 
     def others(record: logging.LogRecord) -> bool:
         return record.thread != mine
+
+    from torch.export import _trace as export_trace  # late: it brings torch._dynamo and sympy, seconds of imports
 
     for logger in loggers:
         logger.addFilter(others)
