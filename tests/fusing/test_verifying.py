@@ -91,7 +91,10 @@ def test_what_is_alike_passes_and_the_cost_is_told():
 
 
 def test_dropout_of_another_rate_is_no_difference():
-    transfuse.fuse([between(nn.ReLU(), nn.Dropout(p)) for p in (0.1, 0.5)], torch.randn(2, 5), correct="none")
+    models = [between(nn.ReLU(), nn.Dropout(p)) for p in (0.1, 0.5)]
+    fusion = transfuse.fuse(models, torch.randn(2, 5), correct="none")
+    assert fusion.check.passes
+    assert all(share is not None for share in fusion.check.aligned)
 
 
 def test_the_check_can_be_left_out_and_aligned_networks_are_copies_of_their_models():
