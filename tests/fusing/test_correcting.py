@@ -9,7 +9,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 import transfuse
 from transfuse.activations import Batches
-from transfuse.corrections import NONE, Uncorrected, best_of, candidates
+from transfuse.corrections import NONE, Uncorrected, Units, best_of, candidates
 from transfuse.errors import InputError
 from transfuse.fusing.correcting import Parents
 from transfuse.modules import Arguments
@@ -339,9 +339,9 @@ def test_carried_pre_activations_are_those_of_the_aligned_networks(name):
     parents = Parents(models, fusion.aligned, fusion.states.weights, layout, couplings, balance=True)
     drawn = transfuse.synthetic_inputs(models, inputs, samples=50)
     one = best_of(["refit"], Uncorrected(fusion.model, fusion.aligned, [0.5, 0.5], drawn), forced=True)[0]
-    carry = parents.carry(fusion.model)
+    units = Units(layout, couplings)
     other = best_of(
-        ["refit"], Uncorrected(fusion.model, parents.scaled(), [0.5, 0.5], drawn, carry=carry), forced=True
+        ["refit"], Uncorrected(fusion.model, parents.scaled(), [0.5, 0.5], drawn, units=units), forced=True
     )[0]
     torch.testing.assert_close(outputs(one, inputs), outputs(other, inputs), rtol=1e-3, atol=1e-4)
 

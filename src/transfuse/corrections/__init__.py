@@ -3,6 +3,7 @@
 from .batch_norm import norms_of
 from .choose import Corrected, Uncorrected, best_of, candidates, correct
 from .table import AUTO, CORRECTIONS, NONE, Correction
+from .units import Units
 
 __all__ = [
     "AUTO",
@@ -11,6 +12,7 @@ __all__ = [
     "Corrected",
     "Correction",
     "Uncorrected",
+    "Units",
     "best_of",
     "candidates",
     "correct",

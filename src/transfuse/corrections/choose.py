@@ -16,13 +16,16 @@ from torch import nn
 from ..activations import Batches, observe
 from ..arguments import FUNCTION, NETWORK, NETWORKS, PROGRESS, SWITCH, TEXT, WEIGHTS, check_arguments, optional
 from ..errors import InputError, listing
+from ..layout import LAYOUT, Layout
 from ..modules import alone, check_copies, live_tensors, shares_of, undisturbed, unwrapped
 from ..progress import Progress, unwatched, watching
 from ..types import Forward, Watch
 from .affine import has_constant
 from .batch_norm import norms_of
+from .selection import Kept
 from .table import AUTO, CORRECTIONS, NONE
-from .task import Carry, Task
+from .task import Task
+from .units import Units
 
 SYNTHETIC_WEIGHT = 0.1  # what a synthetic sample counts beside one of data
 
@@ -36,11 +39,13 @@ class Corrected:
         disagreement: For each correction that was tried, how far the outputs are from the mean of the parents' outputs
             on held-out inputs (squared, relative); `none` is the network as it was.
         note: What else there is to say.
+        kept: Where units were selected: how many of each model are kept, by space.
     """
 
     method: str
     disagreement: Mapping[str, float] = field(default_factory=dict)
     note: str = ""
+    kept: Kept = field(default_factory=dict)
 
     def __str__(self) -> str:
         """The correction, the figures by which it was chosen, and the note, in one line."""
@@ -51,8 +56,8 @@ class Corrected:
 
 def correct(  # noqa: PLR0913
     model: nn.Module, data: Any, parents: Sequence[nn.Module] | None = None, *, method: str = "auto",
-    weights: Sequence[float] | None = None, forward: Forward | None = None, biases: bool = False,
-    progress: Progress = False,
+    weights: Sequence[float] | None = None, layout: Layout | None = None, forward: Forward | None = None,
+    biases: bool = False, progress: Progress = False,
 ) -> nn.Module:  # fmt: skip
     """A copy of a fused network, corrected by inputs without labels.
 
@@ -64,6 +69,7 @@ def correct(  # noqa: PLR0913
         method: A row of `transfuse.CORRECTIONS`, or `auto`: the one whose outputs, on held-out inputs, are nearest to
             the mean of the parents' outputs.
         weights: Proportions of the parents; default: equal.
+        layout: Which axes move together: `fusion.layout`. Selection needs it, and `auto` tries it only with it.
         forward: Runs a model on a batch, where batches are of another kind.
         biases: Layers without a bias may get one.
         progress: Show how far it is, as in `fuse`.
@@ -79,16 +85,18 @@ def correct(  # noqa: PLR0913
     """
     check_arguments(
         model=(model, NETWORK), parents=(parents, optional(NETWORKS)), method=(method, TEXT),
-        weights=(weights, optional(WEIGHTS)), forward=(forward, optional(FUNCTION)), biases=(biases, SWITCH),
-        progress=(progress, PROGRESS),
+        weights=(weights, optional(WEIGHTS)), layout=(layout, optional(LAYOUT)), forward=(forward, optional(FUNCTION)),
+        biases=(biases, SWITCH), progress=(progress, PROGRESS),
     )  # fmt: skip
     model, given = unwrapped(model), [unwrapped(parent) for parent in parents or ()]
     check_copies(model, "model")
-    rows = _rows_to_try(method, model, given)
+    units = Units(layout) if layout else None
+    rows = _rows_to_try(method, model, given, units=units is not None)
     batches = Batches.of(data, forward=forward)
     shares = shares_of(weights, len(given))
     with watching(progress, "correcting") as watch:
-        result, done = best_of(rows, Uncorrected(model, given, shares, batches, biases), watch, forced=method != AUTO)
+        start = Uncorrected(model, given, shares, batches, biases, units=units)
+        result, done = best_of(rows, start, watch, forced=method != AUTO)
     result.correction = done  # type: ignore[assignment]
     return result
 
@@ -105,7 +113,7 @@ class Uncorrected:
         biases: Layers without a bias may get one.
         synthetic: Inputs beside the others, by which all corrections are judged and which those go by that they serve:
             a few samples of data say little of most weights, and less of which correction is best.
-        carry: Carries what comes out at the sites of the parents to the order of the network; see `Task`.
+        units: How units of the parents become units of the network; none where no layout is known.
     """
 
     model: nn.Module
@@ -114,7 +122,15 @@ class Uncorrected:
     batches: Batches
     biases: bool = False
     synthetic: Batches | None = None
-    carry: Carry = ()
+    units: Units | None = None
+
+    def task(self, network: nn.Module) -> Task:
+        """The task of changing a network, which may be changed."""
+        if self.units is None:
+            return Task(network, self.parents, self.weights, self.batches)
+        states = [live_tensors(parent) for parent in self.parents]
+        carry = self.units.carry(states, self.weights, live_tensors(network))
+        return Task(network, self.parents, self.weights, self.batches, carry=carry, units=self.units)
 
     def batches_for(self, row: str) -> Batches:
         """The inputs that a correction goes by."""
@@ -142,15 +158,15 @@ def best_of(
     """
     own = copy.deepcopy(start.model)
     with undisturbed(own, *start.parents):
-        task = Task(own, start.parents, start.weights, start.batches, carry=start.carry)
+        task = start.task(own)
         if start.biases:
             _add_biases(task)
-        tried = {} if forced else {NONE: own}
+        tried, kept = {} if forced else {NONE: own}, {}
         for number, name in enumerate(rows):
             tried[name] = copy.deepcopy(own)
             step = _stage(watch, name, number, len(rows))
             own_task = replace(task, network=tried[name], batches=start.batches_for(name), step=step)
-            CORRECTIONS[name].apply(own_task)
+            kept[name] = CORRECTIONS[name].apply(own_task) or {}
         watch(rows[-1], len(rows), len(rows))
         judging = replace(task, batches=start.supported)
         scores = {name: judging.disagreement(each) for name, each in tried.items()} if start.parents else {}
@@ -159,7 +175,7 @@ def best_of(
     result = tried[chosen]
     for module, before in zip(result.modules(), start.model.modules(), strict=True):
         module.training = before.training
-    return result, Corrected(chosen, scores, _told_left_out(left))
+    return result, Corrected(chosen, scores, _told_left_out(left), kept.get(chosen, {}))
 
 
 def _stage(watch: Watch, name: str, number: int, total: int) -> Callable[[int, int], None]:
@@ -176,13 +192,20 @@ def _told_left_out(names: Sequence[str]) -> str:
     return f"these weights were left as they are, since they are used in other ways too: {listed}"
 
 
-def candidates(model: nn.Module, *, data: bool = True) -> list[str]:
-    """Names of the corrections that `auto` tries: without data only those that synthetic inputs serve."""
-    rows = {name: row for name, row in CORRECTIONS.items() if data or row.for_synthetic}
+def candidates(model: nn.Module, *, data: bool = True, units: bool = True) -> list[str]:
+    """Names of the corrections that `auto` tries: without data only those that synthetic inputs serve.
+
+    Args:
+        model: The network that is to be corrected.
+        data: Whether there is data.
+        units: Whether the layout is known.
+    """
+    rows = {name: row for name, row in CORRECTIONS.items() if row.automatic and (data or row.for_synthetic)}
+    rows = {name: row for name, row in rows.items() if units or not row.needs_units}
     return [name for name, row in rows.items() if not row.needs_batch_norm or norms_of(model)]
 
 
-def _rows_to_try(method: str, model: nn.Module, parents: Sequence[nn.Module]) -> list[str]:
+def _rows_to_try(method: str, model: nn.Module, parents: Sequence[nn.Module], *, units: bool) -> list[str]:
     """Names of the corrections to try: the one that was asked for, or all that can be made.
 
     Raises:
@@ -193,7 +216,9 @@ def _rows_to_try(method: str, model: nn.Module, parents: Sequence[nn.Module]) ->
     if method == AUTO and not parents:
         alone = " or ".join(repr(name) for name, row in CORRECTIONS.items() if not row.needs_parents)
         raise InputError(f"{AUTO} compares with the parents; pass parents=fusion.aligned, or method={alone}")
-    names = [method] if method != AUTO else candidates(model)
+    names = [method] if method != AUTO else candidates(model, units=units)
+    if not units and (needy := [name for name in names if CORRECTIONS[name].needs_units]):
+        raise InputError(f"{', '.join(needy)} needs to know which axes move together; pass layout=fusion.layout")
     if not parents and (needy := [name for name in names if CORRECTIONS[name].needs_parents]):
         raise InputError(f"{', '.join(needy)} needs the networks that were fused; pass parents=fusion.aligned")
     if method != AUTO and CORRECTIONS[method].needs_batch_norm and not norms_of(model):

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from ..renamed import telling_new_names
 from .batch_norm import match_statistics, reset_statistics
 from .refit import refit_sites
 from .repair import repair_sites, rescale_in_closed_form, rescale_sites
+from .selection import Kept, select_units
 from .task import Task
 
 AUTO = "auto"  # in place of a row: the best of all that can be made, or none
@@ -27,21 +29,25 @@ class Correction:
     Args:
         summary: What it does, in a sentence.
         citation: Where it was published.
-        apply: Changes the network of a task.
+        apply: Changes the network of a task; where units are selected, tells how many of each parent, by space.
         needs_parents: Whether it needs the networks that were fused.
         needs_batch_norm: Whether it changes batch norms only, so that there must be some.
         for_synthetic: Whether synthetic inputs serve it, beside data and in place of it: its targets must be what the
             parents compute, and not how the inputs are distributed.
         carries: Whether the parents may be of other widths, as they are where units were merged; see `Task.carry`.
+        needs_units: Whether it must know which axes move together: the layout.
+        automatic: Whether `auto` tries it.
     """
 
     summary: str
     citation: str
-    apply: Callable[[Task], None]
+    apply: Callable[[Task], Kept | None]
     needs_parents: bool = True
     needs_batch_norm: bool = False
     for_synthetic: bool = False
     carries: bool = False
+    needs_units: bool = False
+    automatic: bool = True
 
 
 def _with_norms(then: Callable[[Task], None]) -> Callable[[Task], None]:
@@ -78,5 +84,15 @@ CORRECTIONS: dict[str, Correction] = {
     "refit": Correction(
         "every layer fitted again, front to back, to the mean of the parents' pre-activations", "transfuse",
         _with_norms(refit_sites), for_synthetic=True, carries=True,
+    ),
+    "selection": Correction(
+        "units are selected among those of all parents, each counting by its proportion, and every layer is fitted to "
+        "that", "transfuse; elimination by Hassibi and Stork (1993)",
+        select_units, for_synthetic=True, carries=True, needs_units=True,
+    ),
+    "free_selection": Correction(
+        "as selection, but parents with larger numbers may push the others out",
+        "transfuse; elimination by Hassibi and Stork (1993)",
+        partial(select_units, balanced=False), for_synthetic=True, carries=True, needs_units=True, automatic=False,
     ),
 }  # fmt: skip

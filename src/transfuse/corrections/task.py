@@ -13,6 +13,7 @@ from ..activations import Batch, Batches, Seen, observe, together
 from ..errors import InputError
 from ..modules import live_tensors, numbers_in
 from ..types import State
+from .units import Units
 
 MEMORY = 2**30  # bytes of activations that may be kept in memory; beyond that they are computed again
 Carry = Sequence[State]  # for each parent, by name of a weight: a matrix [network's rows, parent's rows]
@@ -46,6 +47,7 @@ class Task:
         step: Called with the number of sites that are done and of all, for progress.
         carry: For each parent and site, a matrix [network's rows, parent's rows] that carries what comes out there;
             none where parents have the order and the widths of the network.
+        units: How units of the parents become units of the network; none where no layout is known.
     """
 
     network: nn.Module
@@ -54,6 +56,7 @@ class Task:
     batches: Batches
     step: Callable[[int, int], None] = lambda done, total: None
     carry: Carry = ()
+    units: Units | None = None
 
     def sites(self) -> dict[str, int]:
         """Names of the weights in the order in which the network applies them, and how often it does.

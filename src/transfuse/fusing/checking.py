@@ -13,14 +13,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ..arguments import instance, told
+from ..arguments import told
 from ..errors import InputError, WidthWarning, listing
 from ..layout import Layout, Run
 from ..methods import METHODS, Method
 from ..modules import place_of
 from ..types import State
-
-LAYOUT = instance(Layout, "a Layout, which `trace` finds and `parse` reads")
 
 
 def network_list(models: Any) -> list[nn.Module]:

@@ -8,21 +8,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-import torch
-from torch import Tensor, nn
+from torch import nn
 from torch.linalg import LinAlgError  # type: ignore[attr-defined]
 
 from ..activations import Batches
 from ..barycenter import Couplings
-from ..corrections import AUTO, CORRECTIONS, NONE, Corrected, Uncorrected, best_of, candidates, norms_of
+from ..corrections import AUTO, CORRECTIONS, NONE, Corrected, Uncorrected, Units, best_of, candidates, norms_of
 from ..errors import InputError
 from ..layout import Layout, balanced
-from ..layout.moving import Pair, carried
 from ..modules import cause_of, is_half, numbers_in, undisturbed, with_state
 from ..progress import Progress, watching
 from ..synthetic import WITHOUT
 from .inputs import Inputs
-from .working import type_of
 
 MERGED = (
     "units were merged, and the aligned networks do not compute what the models do: then only {able} is possible, and "
@@ -82,30 +79,6 @@ class Parents:
             return list(self.models)
         return [with_state(model, balanced(model.state_dict(), self.layout)) for model in self.models]
 
-    def carry(self, fused: nn.Module) -> list[dict[str, Tensor]]:
-        """For each model and weight, a matrix that carries what comes out there to the units of the fused network.
-
-        Where units are merged, the mean of what they give.
-        """
-        target = self.layout.blocks(self.layout.widths(fused.state_dict()))
-        found = []
-        states = [model.state_dict() for model in self.models]
-        kind = type_of(states)
-        for state, couplings in zip(states, self.couplings, strict=True):
-            pairs: dict[str, list[Pair]] = {}
-            for there, here in zip(target, self.layout.blocks(self.layout.widths(state)), strict=True):
-                if there.axis == 0 and there.side == "produces":
-                    pairs.setdefault(there.tensor, []).append(Pair(there, (here,)))
-            weights = {
-                name: torch.eye(len(tensor), dtype=kind, device=tensor.device)
-                for name, tensor in state.items()
-                if tensor.dim() > 1
-            }
-            found.append(
-                {name: carried(rows, {0: pairs.get(name, ())}, 0, couplings) for name, rows in weights.items()}
-            )
-        return found
-
 
 def corrected(
     method: str, fused: nn.Module, parents: Parents, inputs: Inputs, progress: Progress = False
@@ -145,13 +118,14 @@ def _corrected_by(
         if len(parents.models) == 1:
             return fused, Corrected(NONE, note="one model has no mean to come nearer to")
         rows = [method] if forced else candidates(fused, data=inputs.data is not None)
-        start = Uncorrected(fused, parents.aligned, parents.weights, batches, synthetic=beside)
+        units = Units(parents.layout)
+        start = Uncorrected(fused, parents.aligned, parents.weights, batches, synthetic=beside, units=units)
     else:
         able = [name for name, row in CORRECTIONS.items() if row.carries]
         rows = [name for name in able if method in (AUTO, name)]
         if norms_of(fused) or not rows:
             return fused, Corrected(NONE, note=MERGED.format(able=" or ".join(able)))
-        carry = parents.carry(fused)
-        start = Uncorrected(fused, parents.scaled(), parents.weights, batches, synthetic=beside, carry=carry)
+        units = Units(parents.layout, parents.couplings)
+        start = Uncorrected(fused, parents.scaled(), parents.weights, batches, synthetic=beside, units=units)
     with watching(progress, "correcting") as watch:
         return best_of(rows, start, watch, forced=forced)

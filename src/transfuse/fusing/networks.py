@@ -28,7 +28,7 @@ from ..arguments import (
 from ..barycenter import permutes
 from ..corrections import AUTO, NONE
 from ..errors import InputError, listing
-from ..layout import Layout, in_scale_of
+from ..layout import LAYOUT, Layout, in_scale_of
 from ..lazy import in_type
 from ..methods import Method
 from ..modules import (
@@ -46,7 +46,7 @@ from ..progress import Progress
 from ..synthetic import SyntheticInputs
 from ..tracing import trace
 from ..types import Forward, State
-from .checking import LAYOUT, method_row, network_list
+from .checking import method_row, network_list
 from .correcting import Parents, check_correction, corrected
 from .inputs import Inputs, TermsName
 from .pipeline import fuse_states

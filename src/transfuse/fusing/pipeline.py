@@ -27,12 +27,12 @@ from ..arguments import (
 )
 from ..barycenter import CouplingMatrices, Problem, Step, objective_of
 from ..errors import InputError
-from ..layout import Layout
+from ..layout import LAYOUT, Layout
 from ..lazy import LazyState
 from ..modules import shares_of
 from ..progress import Progress, watching
 from ..types import State
-from .checking import LAYOUT, check_states, method_row, target_widths, warn_of_widths
+from .checking import check_states, method_row, target_widths, warn_of_widths
 from .inputs import Activations
 from .outputs import as_first_model, eager_outputs, lazy_outputs
 from .results import FusedStates

@@ -3,11 +3,12 @@
 from .balance import balanced, in_scale_of
 from .moving import permute, random_actions
 from .notation import PlainLoader
-from .recipe import Layout, parse
+from .recipe import LAYOUT, Layout, parse
 from .records import Axis, Block, Fixed, Reduced, Run, Side, Slot, Space
 from .symmetry import PERMUTATIONS, Permutation, Symmetry, pair_scores
 
 __all__ = [
+    "LAYOUT",
     "PERMUTATIONS",
     "Axis",
     "Block",

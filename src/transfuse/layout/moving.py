@@ -22,11 +22,10 @@ from ..arguments import STATE, check_arguments, instance, mapping
 from ..errors import LayoutError
 from ..lazy import LazyState, transformed
 from ..types import State
-from .recipe import Layout
+from .recipe import LAYOUT, Layout
 from .records import Block
 from .symmetry import PERMUTATIONS, Permutation
 
-LAYOUT = instance(Layout, "a Layout")
 ACTIONS = mapping(instance(Permutation, ""), "a Permutation by name of a space: {'0.out': Permutation([1, 0])}")
 
 

@@ -12,7 +12,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from ..arguments import TEXT, check_arguments
+from ..arguments import TEXT, check_arguments, instance
 from ..errors import LayoutError, listing
 from .notation import read, render, writable
 from .records import REDUCED, Block, Fixed, HasShape, Run, Space, Tensors
@@ -194,3 +194,6 @@ def _contradicting_axes(layout: Layout, names: Sequence[str]) -> Iterator[str]:
                     yield f"{tensor} axis {number} has {segment.count} fixed positions; give one or more"
                 if isinstance(segment, Run) and not segment.cell:
                     yield f"{tensor} axis {number} has a run without slots; name at least one space"
+
+
+LAYOUT = instance(Layout, "a Layout, which `trace` finds and `parse` reads")  # the kind of an argument

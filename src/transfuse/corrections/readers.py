@@ -1,0 +1,92 @@
+"""Readers: the weights that read the units of a space, what they see of them and what they take from them.
+
+Units can be selected where every reader is known, a linear, convolution or recurrent layer, and where the units are no
+residual stream: what is added to a stream stays there, and no reader can make it good.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from ..activations import Seen
+from ..barycenter import Problem
+from ..layout.moving import Pair, units_of
+from ..types import State
+from .affine import has_constant
+
+
+@dataclass(frozen=True, eq=False)
+class Reader:
+    """A weight that reads the units of a space.
+
+    Args:
+        site: The site of the weight, as it was seen in a parent.
+        pair: Where the space stands on the second axis of the weight, in the network and in each parent.
+    """
+
+    site: Seen
+    pair: Pair
+
+    @property
+    def tensor(self) -> str:
+        """The name of the weight."""
+        return self.pair.target.tensor
+
+    @property
+    def has_constant(self) -> bool:
+        """Whether the reader has a constant, so that a shift of units costs nothing."""
+        return has_constant(self.site)
+
+    def values(self, inputs: Tensor, parent: int) -> Tensor:
+        """What is read of the units, [samples, units], of inputs [..., features]; each slot is a sample."""
+        positions = torch.from_numpy(self.pair.models[parent].positions).to(inputs.device)
+        rows = inputs.flatten(0, -2)
+        return rows[:, positions.T.reshape(-1)].reshape(-1, len(positions))
+
+    def weight(self, state: State) -> Tensor:
+        """The weight in a state, its norm included."""
+        weight = state[self.tensor]
+        if norm := self.site.norm:
+            scale = state[norm.weight] / (state[norm.variance] + norm.epsilon).sqrt()
+            weight = weight * scale.view(-1, *[1] * (weight.dim() - 1))
+        return weight
+
+    def by_unit(self, weight: Tensor, parent: int) -> Tensor:
+        """What a weight of a parent takes from each unit, [units, ...]."""
+        return units_of(weight, self.pair.models[parent])
+
+
+def inputs_of(seen: Seen) -> dict[str, Tensor]:
+    """What each weight of a site is applied to, [..., features]."""
+    if layer := seen.recurrence:
+        return {layer.names[0]: seen.inputs, layer.names[1]: layer.previous(seen.output)}
+    return {seen.name: seen.inputs.movedim(-1 - len(seen.kernel), -1)}
+
+
+def readers_by_space(sites: Sequence[Seen], problem: Problem) -> dict[str, list[Reader]]:
+    """The readers of each space whose units can be selected.
+
+    Args:
+        sites: The sites of a parent, as it makes them.
+        problem: The parents and the widths of the network.
+    """
+    owners = {tensor: seen for seen in sites for tensor in seen.tensors}
+    found = {}
+    for space, pairs in problem.blocks_of.items():
+        readers = [pair for pair in pairs if pair.target.side == "consumes"]
+        writers = [owners[pair.target.tensor] for pair in pairs
+                   if pair.target.side == "produces" and pair.target.tensor in owners]  # fmt: skip
+        streams = space in problem.layout.reduced or any(seen.rest is not None for seen in writers)
+        if readers and not streams and all(_is_known(pair, owners) for pair in readers):
+            found[space] = [Reader(owners[pair.target.tensor], pair) for pair in readers]
+    return found
+
+
+def _is_known(pair: Pair, owners: Mapping[str, Seen]) -> bool:
+    """Whether a block stands where a layer reads: on the second axis of a weight that is applied to all units."""
+    seen = owners.get(pair.target.tensor)
+    return seen is not None and pair.target.axis == 1 and seen.how.get("groups", 1) == 1

@@ -1,0 +1,170 @@
+"""Selection: units are not averaged but selected among those of all parents, and what reads them is fitted to that.
+
+The parents side by side are one wide network, which computes the mean of their outputs. Each space is brought to its
+width by elimination (`elimination`): of the units of all parents those stay from which the next layers of all parents
+can still be made. What was read of the others is handed out to those that stay; then every site, from the first to the
+last, is fitted to what its own units saw in their parent, and the last to the mean of the parents' outputs (`refit`).
+Neither labels nor a matching are needed. Residual streams cannot be selected: there units are averaged, as coupled.
+
+Two readers of units compete for what is kept. Each counts by how much it reads, so that a parent with large numbers
+does not push the others out: all count by their proportions.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from ..activations import observe, together
+from ..modules import live_tensors
+from .elimination import RIDGE, eliminated, handed_out
+from .readers import Reader, inputs_of, readers_by_space
+from .refit import refit_sites
+from .task import Task, check_numbers
+from .units import Made
+
+SAMPLES = 4096  # of what is read in a batch: a convolution sees its units at many places, which are much alike
+TINY = 1e-30  # keeps a reader that reads nothing from being divided by zero
+
+Kept = Mapping[str, tuple[int, ...]]  # by space: how many units of each parent are kept
+
+
+@dataclass(frozen=True, eq=False)
+class Selected:
+    """The units of one parent that are kept in a space, and what the others are in terms of all that are kept.
+
+    Args:
+        places: Where its units stand in the network.
+        units: Which units they are.
+        shares: What each unit of the parent is in terms of the network's, [network's units, parent's units].
+    """
+
+    by_index: ClassVar[bool] = False
+    is_identity: ClassVar[bool] = False
+
+    places: Tensor
+    units: Tensor
+    shares: Tensor
+
+    def carry(self, units: Tensor, *, odd: bool, produced: bool) -> Tensor:
+        """Values [parent's units, ...] carried to the network: kept where units are produced, else handed out."""
+        if not produced:
+            handed: Tensor = torch.tensordot(self.shares.to(units), units, dims=1)
+            return handed
+        kept = units.new_zeros(len(self.shares), *units.shape[1:])
+        kept[self.places] = units[self.units]
+        return kept
+
+
+def select_units(task: Task, *, balanced: bool = True) -> Kept:
+    """Make the network of a task from selected units of its parents, in place.
+
+    Args:
+        task: What to correct, with the units of network and parents.
+        balanced: Whether parents count by their proportions; else by how large their numbers are.
+
+    Returns:
+        How many units of each parent are kept, by space.
+    """
+    assert task.units is not None, "the table says that selection needs units"
+    made = Made.of(task.units, [live_tensors(parent) for parent in task.parents], task.weights, task.state)
+    readers = readers_by_space(observe(task.parents[0], next(iter(task.batches)).run), made.problem)
+    grams = _grams(task, [reader for own in readers.values() for reader in own])
+    whole = partial(_wanted, made, frozenset(readers), balanced=balanced)
+    chosen = {}
+    for space, own in readers.items():
+        products = [grams[reader.tensor, space] for reader in own]
+        wanted = torch.cat([whole(reader, gram) for reader, gram in zip(own, products, strict=True)], 1)
+        widths = [len(block.positions) for block in own[0].pair.models]
+        chosen[space] = _selected(torch.stack(products).mean(0), wanted, widths, made.problem.widths[space])
+    result = made.with_selected(chosen)
+    task.write(result.state())
+    refit_sites(replace(task, carry=result.carry()))
+    return {space: tuple(len(each.units) for each in own) for space, own in chosen.items()}
+
+
+def _grams(task: Task, readers: Sequence[Reader]) -> dict[tuple[str, str], Tensor]:
+    """By weight and space: mean products of the units of all parents, side by side, as the weight reads them.
+
+    Around their means where the reader has a constant, which makes those good.
+    """
+    sums: dict[tuple[str, str], Tensor] = {}
+    for batch in (batch for batch in task.batches if batch.fits):
+        sites = together([observe(parent, batch.run) for parent in task.parents])
+        read = [{name: value for seen in each for name, value in inputs_of(seen).items()}
+                for each in zip(*sites, strict=True)]  # fmt: skip
+        for reader in readers if read else ():
+            values = [reader.values(inputs[reader.tensor], parent) for parent, inputs in enumerate(read)]
+            beside = torch.cat([each[_sampled(len(each))] for each in values], 1)
+            ones = torch.nn.functional.pad(beside, (0, 1), value=1.0)
+            found = batch.weight * (ones.T @ ones).double()
+            key = reader.tensor, reader.pair.target.space
+            sums[key] = sums[key] + found if key in sums else found
+    return {(reader.tensor, reader.pair.target.space): _products(reader, sums) for reader in readers}
+
+
+def _sampled(count: int) -> Tensor:
+    """Which of some samples are looked at; the same ones of every parent."""
+    if count <= SAMPLES:
+        return torch.arange(count)
+    return torch.randperm(count, generator=torch.Generator().manual_seed(0))[:SAMPLES]
+
+
+def _products(reader: Reader, sums: Mapping[tuple[str, str], Tensor]) -> Tensor:
+    """Mean products of units, from sums whose last row and column are those of a constant."""
+    total = sums[reader.tensor, reader.pair.target.space]
+    check_numbers(reader.tensor, total)
+    gram, mean = total[:-1, :-1] / total[-1, -1], total[:-1, -1] / total[-1, -1]
+    return gram - torch.outer(mean, mean) if reader.has_constant else gram
+
+
+def _wanted(made: Made, selected: frozenset[str], reader: Reader, gram: Tensor, *, balanced: bool) -> Tensor:
+    """What a reader takes from the units of all parents, [units, ...], so that squares say what counts.
+
+    Where the reader's own rows are selected, those of every parent are wanted, side by side; elsewhere their mean is.
+    """
+    rows = [pair.target.space for pair in made.problem.axes[reader.tensor].get(0, ())]
+    weights, states = made.problem.weights, enumerate(made.problem.states)
+    if not selected.intersection(rows):
+        whole = [made.carried_rows(parent, reader.tensor, reader.weight(state)) for parent, state in states]
+        taken = [
+            share * reader.by_unit(each, parent)
+            for parent, (share, each) in enumerate(zip(weights, whole, strict=True))
+        ]
+        mean = torch.cat(taken)
+        return mean / _size(mean, gram) if balanced else mean
+    taken = [reader.by_unit(reader.weight(state), parent) for parent, state in states]
+    pieces = zip(taken, _diagonal_blocks(gram, [len(each) for each in taken]), weights, strict=True)
+    beside: Tensor = torch.block_diag(
+        *(share**0.5 * each / (_size(each, own) if balanced else 1.0) for each, own, share in pieces)
+    )
+    return beside
+
+
+def _size(taken: Tensor, gram: Tensor) -> float:
+    """How large, on average, what is read of units is."""
+    return math.sqrt(max(float(((taken @ taken.T) * gram).sum()), TINY))
+
+
+def _diagonal_blocks(gram: Tensor, widths: Sequence[int]) -> list[Tensor]:
+    """The products of the units of each parent with each other."""
+    return [row.split(list(widths), 1)[number] for number, row in enumerate(gram.split(list(widths)))]
+
+
+def _selected(gram: Tensor, wanted: Tensor, widths: Sequence[int], keep: int) -> list[Selected]:
+    """For each parent, which of its units are kept; a network that is wider than all has units of zeros at the end."""
+    kept = eliminated(gram, wanted, keep)
+    shares = torch.zeros(keep, len(gram), dtype=gram.dtype, device=gram.device)
+    shares[: len(kept)] = handed_out(gram, kept, ridge=RIDGE)
+    found, start = [], 0
+    for width in widths:
+        mine = (kept >= start) & (kept < start + width)
+        found.append(Selected(mine.nonzero()[:, 0], kept[mine] - start, shares[:, start : start + width]))
+        start += width
+    return found
