@@ -17,7 +17,7 @@ from ..activations import Batches, observe
 from ..arguments import FUNCTION, NETWORK, NETWORKS, PROGRESS, SWITCH, TEXT, WEIGHTS, check_arguments, optional
 from ..errors import InputError, listing
 from ..layout import LAYOUT, Layout
-from ..modules import alone, check_copies, live_tensors, shares_of, undisturbed, unwrapped
+from ..modules import alone, check_copies, live_tensors, model_state, shares_of, undisturbed, unwrapped
 from ..progress import Progress, unwatched, watching
 from ..types import Forward, Watch
 from .affine import has_constant
@@ -128,8 +128,8 @@ class Uncorrected:
         """The task of changing a network, which may be changed."""
         if self.units is None:
             return Task(network, self.parents, self.weights, self.batches)
-        states = [live_tensors(parent) for parent in self.parents]
-        carry = self.units.carry(states, self.weights, live_tensors(network))
+        states = [model_state(parent) for parent in self.parents]
+        carry = self.units.carry(states, self.weights, model_state(network))
         return Task(network, self.parents, self.weights, self.batches, carry=carry, units=self.units)
 
     def batches_for(self, row: str) -> Batches:

@@ -56,8 +56,8 @@ class Reader:
         return weight
 
     def by_unit(self, weight: Tensor, parent: int) -> Tensor:
-        """What a weight of a parent takes from each unit, [units, ...]."""
-        return units_of(weight, self.pair.models[parent])
+        """What a weight of a parent takes from each unit, [units, ...], in float64."""
+        return units_of(weight.double(), self.pair.models[parent])
 
 
 def inputs_of(seen: Seen) -> dict[str, Tensor]:

@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 from ..activations import observe, together
-from ..modules import live_tensors
+from ..modules import model_state
 from .elimination import RIDGE, eliminated, handed_out
 from .readers import Reader, inputs_of, readers_by_space
 from .refit import refit_sites
@@ -73,7 +73,8 @@ def select_units(task: Task, *, balanced: bool = True) -> Kept:
         How many units of each parent are kept, by space.
     """
     assert task.units is not None, "the table says that selection needs units"
-    made = Made.of(task.units, [live_tensors(parent) for parent in task.parents], task.weights, task.state)
+    states = [model_state(parent) for parent in task.parents]
+    made = Made.of(task.units, states, task.weights, model_state(task.network))
     readers = readers_by_space(observe(task.parents[0], next(iter(task.batches)).run), made.problem)
     grams = _grams(task, [reader for own in readers.values() for reader in own])
     whole = partial(_wanted, made, frozenset(readers), balanced=balanced)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, reduce
 
 import torch
 from torch import Tensor
@@ -46,7 +46,7 @@ class Made:
     """A network made of its parents' units.
 
     Args:
-        problem: The parents, in float64, and the widths of the network.
+        problem: The parents, all their numbers in one type, and the widths of the network.
         elements: For each parent, what carries its units, by space.
         alone: Spaces in which each unit of the network comes from one parent, and is not a mean.
     """
@@ -58,7 +58,11 @@ class Made:
     @staticmethod
     def of(units: Units, parents: Sequence[State], weights: Sequence[float], network: State) -> Made:
         """The network that elements make; its units are means of the parents'."""
-        states = [_numbers(state) for state in parents]
+        kind = reduce(
+            torch.promote_types, (x.dtype for state in parents for x in state.values() if x.is_floating_point())
+        )
+        states = [{name: x.detach().to(kind) if x.is_floating_point() else x for name, x in state.items()}
+                  for state in parents]  # fmt: skip
         problem = Problem(states, units.layout, weights, units.layout.widths(network))
         return Made(problem, units.elements or [problem.start(model) for model in range(len(states))])
 
@@ -75,7 +79,8 @@ class Made:
 
     def state(self) -> dict[str, Tensor]:
         """The floating-point tensors of the network: sums where units come from one parent each, elsewhere means."""
-        return {name: self._combined(name) for name in self.problem.states[0]}
+        first = self.problem.states[0]
+        return {name: self._combined(name) for name in first if first[name].is_floating_point()}
 
     def _combined(self, name: str) -> Tensor:
         shares = [1.0] * len(self.elements) if self.holds_units_alone(name) else self.problem.weights
@@ -90,7 +95,11 @@ class Made:
     def carry(self) -> list[dict[str, Tensor]]:
         """For each parent and weight, the matrix by which its mean with the others' is what the network shall give."""
         return [
-            {name: self._rows(model, name) for name, tensor in state.items() if tensor.dim() > 1}
+            {
+                name: self._rows(model, name)
+                for name, tensor in state.items()
+                if tensor.dim() > 1 and tensor.is_floating_point()
+            }
             for model, state in enumerate(self.problem.states)
         ]
 
@@ -113,8 +122,3 @@ class Made:
             for name, pairs in self.problem.blocks.items()
         }
         return {name: {0: pairs} for name, pairs in found.items() if pairs}
-
-
-def _numbers(state: State) -> dict[str, Tensor]:
-    """The floating-point tensors of a state, in float64."""
-    return {name: tensor.detach().double() for name, tensor in state.items() if tensor.is_floating_point()}
