@@ -2,17 +2,21 @@
 
 from .batch_norm import norms_of
 from .choose import Corrected, Uncorrected, best_of, candidates, correct
+from .control import Control, nearest_control, refitted_parent
 from .table import AUTO, CORRECTIONS, NONE, Correction
 
 __all__ = [
     "AUTO",
     "CORRECTIONS",
     "NONE",
+    "Control",
     "Corrected",
     "Correction",
     "Uncorrected",
     "best_of",
     "candidates",
     "correct",
+    "nearest_control",
     "norms_of",
+    "refitted_parent",
 ]
