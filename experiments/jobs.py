@@ -109,7 +109,7 @@ def configuration(cell: Cell, row: str, profile: str, group: int) -> dict[str, A
             "target": None if cell.target is None else chosen.settings[cell.target].network,
             "group": group,
             "grid": chosen.grid_of(row),
-            "settings": [{"network": s.network, "data": s.data, "training": s.training} for s in settings],
+            "settings": [setting.choices() for setting in settings],
         }
     )
     if ROWS[row].kind == "landscape":

@@ -13,16 +13,18 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from torch import nn
+from torch import Tensor, nn
 
 import transfuse
+from transfuse.activations import Batches
+from transfuse.corrections import nearest_control
 from transfuse.modules import Ensemble
 
 from .data import Task, load
 from .jobs import Job
 from .keeping import append, lines
 from .landscapes import landscape
-from .measuring import accuracy
+from .measuring import accuracy, likeness, probabilities, share_right
 from .networks import build
 from .profiles import PROFILES
 from .rows import ROWS
@@ -38,12 +40,14 @@ class Group:
         bases: The networks.
         task: What they are measured on.
         layout: Which axes move together.
+        answers: Class probabilities of each network on the test examples.
         place: Where points of landscapes are kept, and by how many processes they are measured.
     """
 
     bases: tuple[Base, ...]
     task: Task
     layout: transfuse.Layout
+    answers: tuple[Tensor, ...]
     place: Place
 
     @staticmethod
@@ -51,12 +55,24 @@ class Group:
         """Trained or found."""
         bases = tuple(base_network(name, setting, seed, place) for name, setting, seed in job.members)
         task = load(replace(job.members[0][1].data, skill=None))
-        return Group(bases, task, transfuse.trace(bases[0].model, task.train.read(slice(2))), place)
+        layout = transfuse.trace(bases[0].model, task.train.read(slice(2)))
+        return Group(bases, task, layout, tuple(probabilities(base.model, task.test) for base in bases), place)
 
     @property
     def models(self) -> list[nn.Module]:
         """The networks."""
         return [base.model for base in self.bases]
+
+    def unlabeled(self, count: int) -> Tensor | None:
+        """Training inputs without their labels; None if there are none."""
+        return self.task.train.read(slice(count)) if count else None
+
+    def answered(self, own: Tensor, weights: Sequence[float] | None) -> dict[str, Any]:
+        """What class probabilities on the test examples are worth: accuracy, and how like the parents' they are."""
+        return {
+            "metrics": {"accuracy": share_right(own, self.task.test)},
+            "likeness": likeness(own, self.answers, weights),
+        }
 
 
 def fuse(job: Job, group: Group, options: Mapping[str, Any]) -> transfuse.Fusion:
@@ -68,7 +84,7 @@ def fuse(job: Job, group: Group, options: Mapping[str, Any]) -> transfuse.Fusion
         layout=without(group.layout, row.without),
         target=None if job.target is None else build(job.target),
         weights=job.weights,
-        data=task.train.read(slice(row.unlabeled)) if row.unlabeled else None,
+        data=group.unlabeled(row.unlabeled),
         seed=job.group,
         **{**row.options, **options},
     )
@@ -155,8 +171,30 @@ def _base(job: Job, group: Group) -> dict[str, Any]:
     return {"metrics": {"accuracy": sum(each) / len(each)}, "each": each}
 
 
+def _parent(job: Job, group: Group) -> dict[str, Any]:
+    return group.answered(group.answers[ROWS[job.row].options["number"]], job.weights)
+
+
+def _better(job: Job, group: Group) -> dict[str, Any]:
+    """The parent that is better on validation examples: what somebody with labels would keep."""
+    each = [accuracy(model, group.task.validation) for model in group.models]
+    best = each.index(max(each))
+    return {**group.answered(group.answers[best], job.weights), "kept": best + 1}
+
+
+def _control(job: Job, group: Group) -> dict[str, Any]:
+    """One parent with its last layer refitted: the nearest to the mean of the parents' outputs on held-out inputs."""
+    data = group.unlabeled(ROWS[job.row].unlabeled)
+    if data is None:
+        data = transfuse.synthetic_inputs(group.models, group.task.train.read(slice(2)), seed=job.group)
+    weights = job.weights or [1 / len(group.bases)] * len(group.bases)
+    control = nearest_control(group.models, weights, Batches.of(data))
+    answers = group.answered(probabilities(control.model, group.task.test), job.weights)
+    return {**answers, "kept": control.number, "disagreement": control.disagreement}
+
+
 def _ensemble(job: Job, group: Group) -> dict[str, Any]:
-    return {"metrics": {"accuracy": accuracy(Ensemble(group.models), group.task.test)}}
+    return group.answered(probabilities(Ensemble(group.models), group.task.test), job.weights)
 
 
 def _fuse(job: Job, group: Group) -> dict[str, Any]:
@@ -173,7 +211,7 @@ def _fuse(job: Job, group: Group) -> dict[str, Any]:
     assert best is not None, "a product of grids has at least one choice"
     _, fusion, chosen = best
     return {
-        "metrics": {"accuracy": accuracy(fusion.model, group.task.test)},
+        **group.answered(probabilities(fusion.model, group.task.test), job.weights),
         "objective": float(fusion.history[-1].objective),
         "finish": str(fusion.correction),
         "status": fusion.status,
@@ -199,6 +237,9 @@ def _landscape(job: Job, group: Group) -> dict[str, Any]:
 
 KINDS: dict[str, Callable[[Job, Group], dict[str, Any]]] = {
     "base": _base,
+    "parent": _parent,
+    "better": _better,
+    "control": _control,
     "ensemble": _ensemble,
     "fuse": _fuse,
     "landscape": _landscape,
