@@ -9,7 +9,7 @@ from .different import CELLS as DIFFERENT
 from .records import Cell, Experiment
 from .rows import CORRECTED, ENDS, SELECTED, UNLABELED
 
-OURS = ("better", "control", "control-500", "auto-plain", "auto", "auto-500", *SELECTED, "ensemble")
+OURS = ("better", "control", "control-500", "auto-plain", "auto", "auto-500", *SELECTED, "ensemble", "mean")
 SAME = ("base", "vanilla", "fedma", "ot", "wb", *OURS)
 LARGER = ("base", "ot-random", "wb-random", "wb", *OURS)
 RECURRENT = ("base", "vanilla", "ot", "fedma", "wb", "gwb", "rebasin", *OURS)

@@ -22,19 +22,25 @@ def accuracy(model: nn.Module, examples: Examples, device: str = "cpu") -> float
 
 
 @torch.no_grad()
-def probabilities(model: nn.Module, examples: Examples) -> Tensor:
-    """Class probabilities [examples, classes] in float64; the network is left in evaluation mode."""
+def outputs_of(model: nn.Module, examples: Examples) -> Tensor:
+    """Class scores [examples, classes] in float64; the network is left in evaluation mode."""
     model.eval()
-    return torch.cat([model(inputs).double().softmax(1) for inputs, _ in examples.batches()])
+    return torch.cat([model(inputs).double() for inputs, _ in examples.batches()])
 
 
-def share_right(own: Tensor, examples: Examples) -> float:
-    """The share of right answers among class probabilities, in percent."""
-    return 100 * float((own.argmax(1) == examples.labels).double().mean())
+def share_right(outputs: Tensor, examples: Examples) -> float:
+    """The share of right answers among class scores, in percent."""
+    return 100 * float((outputs.argmax(1) == examples.labels).double().mean())
+
+
+def mean_of(values: Sequence[Tensor], weights: Sequence[float] | None = None) -> Tensor:
+    """The mean of what parents give, by their proportions; None: equal ones."""
+    shares = weights or [1 / len(values)] * len(values)
+    return sum((share * each for share, each in zip(shares, values, strict=True)), torch.zeros_like(values[0]))
 
 
 def likeness(own: Tensor, parents: Sequence[Tensor], weights: Sequence[float] | None = None) -> dict[str, Any]:
-    """How like those of the parents and of their ensemble class probabilities [examples, classes] are, in percent.
+    """How like those of the parents and of their ensemble class scores [examples, classes] are.
 
     Args:
         own: Of the network that is measured.
@@ -42,20 +48,21 @@ def likeness(own: Tensor, parents: Sequence[Tensor], weights: Sequence[float] | 
         weights: Proportions of the parents; None: equal.
 
     Returns:
-        `distance`: the total variation distance to the mean of the parents' probabilities, half of the sum of absolute
-        differences, on average. `ensemble`: how often the most probable class is that of this mean. `parents`: how
-        often it is that of each parent.
+        `outputs`: the squared distance to the mean of the parents' scores, relative to the square of that mean: what
+        corrections without labels make small. `distance`: the total variation distance of class probabilities to those
+        of the ensemble, half of the sum of absolute differences, on average, in percent. `ensemble`: how often the most
+        probable class is the ensemble's, in percent. `parents`: how often it is that of each parent.
 
     Example:
-        >>> sure, unsure = torch.tensor([[1.0, 0.0]]), torch.tensor([[0.4, 0.6]])
+        >>> sure, unsure = torch.tensor([[9.0, -9.0]]), torch.tensor([[-1.0, 1.0]])
         >>> likeness(sure, [sure, unsure])
-        {'distance': 30.0, 'ensemble': 100.0, 'parents': [100.0, 0.0]}
+        {'outputs': 1.5625, 'distance': 44.0399, 'ensemble': 100.0, 'parents': [100.0, 0.0]}
     """
-    shares = weights or [1 / len(parents)] * len(parents)
-    mean = sum((share * each for share, each in zip(shares, parents, strict=True)), torch.zeros_like(own))
+    mean, ensemble = mean_of(parents, weights), mean_of([each.softmax(1) for each in parents], weights)
     return {
-        "distance": round(50 * float((own - mean).abs().sum(1).mean()), 4),
-        "ensemble": _agreement(own, mean),
+        "outputs": round(float((own - mean).square().sum() / mean.square().sum()), 6),
+        "distance": round(50 * float((own.softmax(1) - ensemble).abs().sum(1).mean()), 4),
+        "ensemble": _agreement(own, ensemble),
         "parents": [_agreement(own, each) for each in parents],
     }
 

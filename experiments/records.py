@@ -194,8 +194,9 @@ class Row:
 
     Args:
         title: In tables.
-        kind: `base`, `parent`, `better` and `ensemble` measure the networks, `control` the nearest of them with its
-            last layer refitted, `fuse` one that is made of them, `landscape` what lies between.
+        kind: `base`, `parent`, `better` and `ensemble` measure the networks, `mean` the mean of their outputs,
+            `control` the nearest of them with its last layer refitted, `fuse` one that is made of them, `landscape`
+            what lies between.
         options: Of `transfuse.fuse`; the `number` of a parent.
         grid: Options that are chosen by validation accuracy; the profile has the values.
         unlabeled: How many training inputs are given, without their labels.
@@ -203,7 +204,7 @@ class Row:
     """
 
     title: str
-    kind: Literal["base", "parent", "better", "control", "ensemble", "fuse", "landscape"] = "fuse"
+    kind: Literal["base", "parent", "better", "control", "ensemble", "mean", "fuse", "landscape"] = "fuse"
     options: Mapping[str, Any] = field(default_factory=dict)
     grid: tuple[str, ...] = ()
     unlabeled: int = 0

@@ -42,6 +42,7 @@ ROWS: dict[str, Row] = {
         for count in GIVEN
     },
     "ensemble": Row("ensemble of the base networks", "ensemble"),
+    "mean": Row("mean of the base networks' outputs", "mean"),
     "vanilla": _fuse("vanilla average", method="vanilla"),
     "fedma": _fuse("one-shot FedMA", method="fedma"),
     "ot": _fuse("OT", method="ot"),
@@ -90,6 +91,6 @@ ROWS |= {
     for correct in CHOSEN
     for count in GIVEN
 }
-CONTROLS = ("better", *(_counted("control", count) for count in GIVEN), "ensemble")
+CONTROLS = ("better", *(_counted("control", count) for count in GIVEN), "ensemble", "mean")
 SELECTED = ("selection", "selection-500") if "selection" in CORRECTIONS else ()
 MADE = ("auto-plain", *(_counted(correct, count) for correct in CHOSEN for count in GIVEN))

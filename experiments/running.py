@@ -24,7 +24,7 @@ from .data import Task, load
 from .jobs import Job
 from .keeping import append, lines
 from .landscapes import landscape
-from .measuring import accuracy, likeness, probabilities, share_right
+from .measuring import accuracy, likeness, mean_of, outputs_of, share_right
 from .networks import build
 from .profiles import PROFILES
 from .rows import ROWS
@@ -40,7 +40,7 @@ class Group:
         bases: The networks.
         task: What they are measured on.
         layout: Which axes move together.
-        answers: Class probabilities of each network on the test examples.
+        answers: Class scores of each network on the test examples.
         place: Where points of landscapes are kept, and by how many processes they are measured.
     """
 
@@ -56,7 +56,7 @@ class Group:
         bases = tuple(base_network(name, setting, seed, place) for name, setting, seed in job.members)
         task = load(replace(job.members[0][1].data, skill=None))
         layout = transfuse.trace(bases[0].model, task.train.read(slice(2)))
-        return Group(bases, task, layout, tuple(probabilities(base.model, task.test) for base in bases), place)
+        return Group(bases, task, layout, tuple(outputs_of(base.model, task.test) for base in bases), place)
 
     @property
     def models(self) -> list[nn.Module]:
@@ -68,7 +68,7 @@ class Group:
         return self.task.train.read(slice(count)) if count else None
 
     def answered(self, own: Tensor, weights: Sequence[float] | None) -> dict[str, Any]:
-        """What class probabilities on the test examples are worth: accuracy, and how like the parents' they are."""
+        """What class scores on the test examples are worth: accuracy, and how like the parents' they are."""
         return {
             "metrics": {"accuracy": share_right(own, self.task.test)},
             "likeness": likeness(own, self.answers, weights),
@@ -189,12 +189,16 @@ def _control(job: Job, group: Group) -> dict[str, Any]:
         data = transfuse.synthetic_inputs(group.models, group.task.train.read(slice(2)), seed=job.group)
     weights = job.weights or [1 / len(group.bases)] * len(group.bases)
     control = nearest_control(group.models, weights, Batches.of(data))
-    answers = group.answered(probabilities(control.model, group.task.test), job.weights)
+    answers = group.answered(outputs_of(control.model, group.task.test), job.weights)
     return {**answers, "kept": control.number, "disagreement": control.disagreement}
 
 
 def _ensemble(job: Job, group: Group) -> dict[str, Any]:
-    return group.answered(probabilities(Ensemble(group.models), group.task.test), job.weights)
+    return group.answered(outputs_of(Ensemble(group.models), group.task.test), job.weights)
+
+
+def _mean(job: Job, group: Group) -> dict[str, Any]:
+    return group.answered(mean_of(group.answers, job.weights), job.weights)
 
 
 def _fuse(job: Job, group: Group) -> dict[str, Any]:
@@ -211,7 +215,7 @@ def _fuse(job: Job, group: Group) -> dict[str, Any]:
     assert best is not None, "a product of grids has at least one choice"
     _, fusion, chosen = best
     return {
-        **group.answered(probabilities(fusion.model, group.task.test), job.weights),
+        **group.answered(outputs_of(fusion.model, group.task.test), job.weights),
         "objective": float(fusion.history[-1].objective),
         "finish": str(fusion.correction),
         "status": fusion.status,
@@ -241,6 +245,7 @@ KINDS: dict[str, Callable[[Job, Group], dict[str, Any]]] = {
     "better": _better,
     "control": _control,
     "ensemble": _ensemble,
+    "mean": _mean,
     "fuse": _fuse,
     "landscape": _landscape,
 }
