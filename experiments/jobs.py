@@ -13,8 +13,9 @@ from typing import Any
 from transfuse import InputError
 
 from .catalogue import EXPERIMENTS
+from .plain import as_plain, differences, fingerprint
 from .profiles import PROFILES
-from .records import Build, Cell, Row, Setting, as_plain, differences, fingerprint
+from .records import Build, Cell, Row, Setting
 from .rows import ROWS
 
 MOST = 6  # groups of a cell: where there are more networks, they are for fusions of many

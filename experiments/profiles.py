@@ -180,6 +180,21 @@ def _smoke(setting: Setting) -> Setting:
     return Setting(Build(small.name, {**small.sizes, **kept}), data, training, 2, start=start)
 
 
+def _smoke_targets() -> dict[str, Setting]:
+    """Networks that are wider than those that are fused into them."""
+    sizes: dict[str, dict[str, Any]] = {
+        "mlpnet": {"hidden": (36, 24)},
+        "cnn": {"widths": (6, 9), "hidden": 12},
+        "rnn": {"hidden": 24},
+        "lstm": {"hidden": 24},
+    }
+    found = {name: _smoke(setting) for name, setting in DIFFERENT.items() if name.endswith("-wide")}
+    return {
+        name: replace(each, network=Build(each.network.name, {**each.network.sizes, **sizes[each.network.name]}))
+        for name, each in found.items()
+    }
+
+
 PROFILES = {
     "paper": Profile(
         PAPER | DIFFERENT,
@@ -196,7 +211,7 @@ PROFILES = {
         pictured=1000,
     ),
     "smoke": Profile(
-        {name: _smoke(setting) for name, setting in (PAPER | DIFFERENT).items()},
+        {name: _smoke(setting) for name, setting in (PAPER | DIFFERENT).items()} | _smoke_targets(),
         {"epsilon": (None,), "alpha": (1.0, 10.0)},
         points=3,
         plane=3,

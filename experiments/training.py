@@ -25,7 +25,8 @@ from .data import Examples, Task, load
 from .keeping import save
 from .measuring import accuracy
 from .networks import build
-from .records import Setting, Training, fingerprint
+from .plain import fingerprint
+from .records import Setting, Training
 
 SUFFIXES = (".pt", ".pth", ".safetensors")
 SHIFT = 4  # pixels
