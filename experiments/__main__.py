@@ -32,9 +32,11 @@ def parser() -> argparse.ArgumentParser:
     get.add_argument("names", nargs="*", metavar="NAME", help="data sets; default: all")
     tables = commands.add_parser("tables", help="write RESULTS.md from the lines")
     tables.add_argument("--out", type=Path, default=HERE.parent / "RESULTS.md", metavar="FILE")
+    page = commands.add_parser("page", help="make the tables of docs/when-fusing-pays.md anew from the lines")
+    page.add_argument("--out", type=Path, default=HERE.parent / "docs" / "when-fusing-pays.md", metavar="FILE")
     figures = commands.add_parser("figures", help="draw SVG from the lines")
     figures.add_argument("--out", type=Path, default=HERE / "figures", metavar="DIR")
-    for command in (run, tables, figures):
+    for command in (run, tables, page, figures):
         command.add_argument("--results", type=Path, default=HERE / "results", metavar="DIR", help="lines of JSON")
     return top
 
@@ -94,6 +96,16 @@ def _tables(options: argparse.Namespace) -> int:
     return 0
 
 
+def _page(options: argparse.Namespace) -> int:
+    from .keeping import write_text
+    from .paying import filled
+    from .tables import all_lines
+
+    write_text(options.out, filled(options.out.read_text(encoding="utf-8"), all_lines(options.results)))
+    print(options.out)
+    return 0
+
+
 def _figures(options: argparse.Namespace) -> int:
     from .figures import draw
     from .tables import all_lines
@@ -103,7 +115,7 @@ def _figures(options: argparse.Namespace) -> int:
     return 0
 
 
-COMMANDS = {"list": _list, "run": _run, "fetch": _fetch, "tables": _tables, "figures": _figures}
+COMMANDS = {"list": _list, "run": _run, "fetch": _fetch, "tables": _tables, "page": _page, "figures": _figures}
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -5,10 +5,11 @@ Names of settings are those of `profiles`, names of rows those of `rows`. A new 
 
 from __future__ import annotations
 
+from .different import CELLS as DIFFERENT
 from .records import Cell, Experiment
-from .rows import CORRECTED, ENDS, UNLABELED
+from .rows import CORRECTED, ENDS, SELECTED, UNLABELED
 
-OURS = ("auto-plain", "auto", "auto-500", "ensemble")
+OURS = ("better", "control", "control-500", "auto-plain", "auto", "auto-500", *SELECTED, "ensemble", "mean")
 SAME = ("base", "vanilla", "fedma", "ot", "wb", *OURS)
 LARGER = ("base", "ot-random", "wb-random", "wb", *OURS)
 RECURRENT = ("base", "vanilla", "ot", "fedma", "wb", "gwb", "rebasin", *OURS)
@@ -75,6 +76,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         ),
     ),
     "heterogeneous": Experiment("Section 4.1: heterogeneous data, by the proportion of model A", _heterogeneous()),
+    "different": Experiment("Parents that know different things", DIFFERENT, apart=True),
     "landscapes": Experiment(
         "Figures 1, 3 and the appendix's: barriers and planes",
         (

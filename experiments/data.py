@@ -21,7 +21,8 @@ from transfuse import InputError
 from transfuse.demo.data import digits
 
 from . import readers, text
-from .records import Data, Skill
+from .records import Data
+from .skills import seen
 from .sources import CIFAR, SOURCES, cifar, data_folder, glove_file, official
 
 CLASSES = {"mnist": 10, "cifar10": 10, "sst2": 2, "agnews": 4, "dbpedia": 14, "digits": 10, "digits32": 10}
@@ -111,21 +112,22 @@ class Task:
     notes: tuple[str, ...]
 
 
-@lru_cache(maxsize=2)
+@lru_cache(maxsize=4)
 def load(data: Data) -> Task:
-    """The task of a record.
+    """The task of a record; with a skill, of its training examples those that the network sees.
 
     Raises:
         InputError: files are missing or damaged, or there are fewer examples than asked for.
     """
     if data.name not in READERS:
         raise InputError(f"no data set is called {data.name!r}; the data sets: {', '.join(READERS)}")
+    if data.skill is not None:
+        whole = load(replace(data, skill=None))
+        return replace(whole, train=whole.train.part(seen(whole.train.labels, data.skill)))
     published = READERS[data.name](data)
     train, validation = _split(published, data)
     if data.train is not None:
         train = _first(train, data.train, "training")
-    if data.skill is not None:
-        train = train.part(_seen(train.labels, data.skill))
     test = published.test if data.test is None else _first(published.test, data.test, "test")
     return Task(train, validation, test, published.notes)
 
@@ -146,14 +148,6 @@ def _first(examples: Examples, count: int, what: str) -> Examples:
     return examples.part(slice(count))
 
 
-def _seen(labels: Tensor, skill: Skill) -> Tensor:
-    """Which examples a network with a skill sees; with shares that sum to 1, two networks share none of the others."""
-    special, others = (labels == skill.digit).nonzero()[:, 0], (labels != skill.digit).nonzero()[:, 0]
-    count = round(skill.share * len(others))
-    chosen = torch.cat([special, others[:count]]) if skill.knows else others[len(others) - count :]
-    return chosen.sort().values
-
-
 def _digits(data: Data) -> Official:
     """The digits that ship with transfuse; `digits32` are enlarged, for networks that halve their images five times."""
     parts = []
@@ -171,6 +165,7 @@ def _mnist(data: Data) -> Official:
     for part in ("train", "t10k"):
         images = torch.from_numpy(readers.idx(folder / f"{part}-images-idx3-ubyte.gz").copy())
         labels = torch.from_numpy(readers.idx(folder / f"{part}-labels-idx1-ubyte.gz").copy())
+        images = images.unsqueeze(1) if data.view == "channels" else images
         parts.append(Examples(images, labels.long(), normal))
     return Official(parts[0], parts[1], notes=tuple(notes))
 

@@ -13,8 +13,9 @@ from typing import Any
 from transfuse import InputError
 
 from .catalogue import EXPERIMENTS
+from .plain import as_plain, differences, fingerprint
 from .profiles import PROFILES
-from .records import Build, Cell, Row, Setting, as_plain, differences, fingerprint
+from .records import Build, Cell, Row, Setting
 from .rows import ROWS
 
 MOST = 6  # groups of a cell: where there are more networks, they are for fusions of many
@@ -109,7 +110,7 @@ def configuration(cell: Cell, row: str, profile: str, group: int) -> dict[str, A
             "target": None if cell.target is None else chosen.settings[cell.target].network,
             "group": group,
             "grid": chosen.grid_of(row),
-            "settings": [{"network": s.network, "data": s.data, "training": s.training} for s in settings],
+            "settings": [setting.choices() for setting in settings],
         }
     )
     if ROWS[row].kind == "landscape":

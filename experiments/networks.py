@@ -6,6 +6,7 @@ In: a `Build`. Out: a module with random weights.
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 
 from torch import Tensor, nn
 
@@ -35,7 +36,26 @@ def gru(hidden: int = 256, inputs: int = 28, classes: int = 10, *, bias: bool = 
     return Recurrent(nn.GRU, hidden, inputs, classes, bias=bias)  # type: ignore[arg-type]
 
 
-MORE: dict[str, Callable[..., nn.Module]] = {"gru": gru, "bidirectional": Bidirectional}
+def cnn(
+    widths: tuple[int, ...] = (16, 32), hidden: int = 64, channels: int = 1, size: int = 28, classes: int = 10
+) -> nn.Sequential:
+    """A small CNN: 3x3 convolutions, each with ReLU and max pooling, then two linear layers; with biases.
+
+    Args:
+        widths: Channels of each convolution.
+        hidden: Units between the linear layers.
+        channels: Of an image.
+        size: Pixels of an image, in height and width.
+        classes: How many scores there are.
+    """
+    layers: list[nn.Module] = []
+    for inputs, outputs in pairwise((channels, *widths)):
+        layers += [nn.Conv2d(inputs, outputs, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2)]
+    flat = widths[-1] * (size // 2 ** len(widths)) ** 2
+    return nn.Sequential(*layers, nn.Flatten(), nn.Linear(flat, hidden), nn.ReLU(), nn.Linear(hidden, classes))
+
+
+MORE: dict[str, Callable[..., nn.Module]] = {"gru": gru, "bidirectional": Bidirectional, "cnn": cnn}
 
 
 def build(what: Build) -> nn.Module:

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from .different import SETTINGS as DIFFERENT
 from .records import Build, Data, Setting, Skill, Training, View
 from .rows import ROWS
 
@@ -158,6 +159,7 @@ SMALL = {
     "mlpnet": Build("mlpnet", {"hidden": (24, 16), "inputs": 64}),
     "mlpsmall": Build("mlpnet", {"hidden": (12, 8), "inputs": 64}),
     "mlplarge": Build("mlpnet", {"hidden": (48, 32), "inputs": 64}),
+    "cnn": Build("cnn", {"widths": (4, 6), "hidden": 8, "size": 8}),
     "vgg11": Build("vgg11", {"width": 4}),
     "resnet18": Build("resnet18", {"width": 4}),
     "resnet18_plain": Build("resnet18_plain", {"width": 4}),
@@ -174,15 +176,34 @@ def _smoke(setting: Setting) -> Setting:
     view: View = "rows" if kind not in SMALL else "image"
     data = Data("digits32" if image else "digits", view, 64 if image else 900, 200, 200, skill=setting.data.skill)
     training = Training("adam", 1e-2, epochs=2, batch=64, keep=setting.training.keep)
-    return Setting(Build(small.name, {**small.sizes, **kept}), data, training, 2)
+    start = setting.start and replace(setting.start, setting=_smoke(setting.start.setting))
+    return Setting(Build(small.name, {**small.sizes, **kept}), data, training, 2, start=start)
+
+
+def _smoke_targets() -> dict[str, Setting]:
+    """Networks that are wider than those that are fused into them."""
+    sizes: dict[str, dict[str, Any]] = {
+        "mlpnet": {"hidden": (36, 24)},
+        "cnn": {"widths": (6, 9), "hidden": 12},
+        "rnn": {"hidden": 24},
+        "lstm": {"hidden": 24},
+    }
+    found = {name: _smoke(setting) for name, setting in DIFFERENT.items() if name.endswith("-wide")}
+    return {
+        name: replace(each, network=Build(each.network.name, {**each.network.sizes, **sizes[each.network.name]}))
+        for name, each in found.items()
+    }
 
 
 PROFILES = {
     "paper": Profile(
-        PAPER, {"epsilon": (0.01, 0.005, 0.001, 0.0005), "alpha": (1.0, 5.0, 10.0, 20.0)}, points=25, plane=41
+        PAPER | DIFFERENT,
+        {"epsilon": (0.01, 0.005, 0.001, 0.0005), "alpha": (1.0, 5.0, 10.0, 20.0)},
+        points=25,
+        plane=41,
     ),
     "cpu": Profile(
-        {name: _cpu(name, setting) for name, setting in PAPER.items()},
+        {name: _cpu(name, setting) for name, setting in PAPER.items()} | DIFFERENT,
         {"epsilon": (None,), "gwb.epsilon": (None, 0.2), "wb-random.epsilon": (None, 0.2), "alpha": (1.0, 5.0, 20.0)},
         points=25,
         plane=15,
@@ -190,7 +211,7 @@ PROFILES = {
         pictured=1000,
     ),
     "smoke": Profile(
-        {name: _smoke(setting) for name, setting in PAPER.items()},
+        {name: _smoke(setting) for name, setting in (PAPER | DIFFERENT).items()} | _smoke_targets(),
         {"epsilon": (None,), "alpha": (1.0, 10.0)},
         points=3,
         plane=3,

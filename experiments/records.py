@@ -6,14 +6,14 @@ is the difference of two configurations.
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-DEFAULT = "the default"
-View = Literal["image", "rows", "words"]
+from .plain import as_plain
+
+PAIR = 2  # networks that may share a start
+View = Literal["image", "channels", "rows", "words"]
 
 
 @dataclass(frozen=True)
@@ -32,12 +32,44 @@ class Skill:
 
 
 @dataclass(frozen=True)
+class Classes:
+    """The classes whose examples a network sees; it sees all of them, and none of the others.
+
+    Args:
+        classes: Numbers of the classes.
+    """
+
+    classes: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Dirichlet:
+    """A network sees a random share of every class; the networks of a group share no example.
+
+    The shares of a class are drawn from a Dirichlet distribution, as is usual in federated learning (Hsu, Qi and Brown
+    2019, arXiv:1909.06335): the smaller the concentration, the more of a class falls to one network alone.
+
+    Args:
+        concentration: Of the distribution.
+        part: The number of this network in its group, from 0.
+        parts: How many networks there are in a group.
+        draw: Seed of the shares; every group has a draw of its own (`Setting.seen_by`).
+    """
+
+    concentration: float
+    part: int
+    parts: int = 2
+    draw: int = 0
+
+
+@dataclass(frozen=True)
 class Data:
     """What is learnt from.
 
     Args:
         name: Of the data set.
-        view: How a network sees an input: `image`, or `rows` of an image as a sequence, or `words`.
+        view: How a network sees an input: `image`, or an image with a dimension for its `channels` even if there is
+            one, or `rows` of an image as a sequence, or `words`.
         train: How many training examples are used; None for all that remain beside the validation examples.
         test: How many test examples are used; None for all.
         validation: How many training examples are kept away from training, to choose hyper-parameters by.
@@ -55,7 +87,7 @@ class Data:
     length: int | None = None
     vectors: int | None = None
     projected_from: int | None = None
-    skill: Skill | None = None
+    skill: Skill | Classes | Dirichlet | None = None
 
 
 @dataclass(frozen=True)
@@ -100,6 +132,25 @@ class Build:
 
 
 @dataclass(frozen=True)
+class Start:
+    """The trained network that a training goes on from.
+
+    Args:
+        name: Of its setting.
+        setting: How it was trained itself.
+        shared: Whether both networks of a pair go on from the same one; if not, each has a start of its own seed.
+    """
+
+    name: str
+    setting: Setting
+    shared: bool
+
+    def seed(self, seed: int) -> int:
+        """The seed of the start of the network with a seed: pairs are 0 and 1, 2 and 3, ..."""
+        return seed // PAIR if self.shared else seed
+
+
+@dataclass(frozen=True)
 class Setting:
     """Base networks of one kind.
 
@@ -109,6 +160,7 @@ class Setting:
         training: How.
         networks: How many base networks there are, with seeds from 0; groups are made of them.
         files: Other names under which networks of this kind are found in a folder.
+        start: The trained network that the training goes on from; None: random weights.
     """
 
     network: Build
@@ -116,10 +168,23 @@ class Setting:
     training: Training
     networks: int
     files: tuple[str, ...] = ()
+    start: Start | None = None
+
+    def seen_by(self, seed: int) -> Data:
+        """What the network with a seed learns from: both networks of a pair have the same draw of shares."""
+        if not isinstance(self.data.skill, Dirichlet):
+            return self.data
+        return replace(self.data, skill=replace(self.data.skill, draw=seed // self.data.skill.parts))
+
+    def choices(self) -> dict[str, Any]:
+        """All that is chosen, as JSON has it; where a training starts is said only if it is a trained network."""
+        chosen = {"network": self.network, "data": self.data, "training": self.training}
+        start = {} if self.start is None else {"start": {"shared": self.start.shared, **self.start.setting.choices()}}
+        return dict(as_plain({**chosen, **start}))
 
     def base(self, seed: int) -> dict[str, Any]:
         """All that decides what a base network becomes."""
-        return dict(as_plain({"network": self.network, "data": self.data, "training": self.training, "seed": seed}))
+        return {**self.choices(), "seed": seed}
 
 
 @dataclass(frozen=True)
@@ -128,16 +193,17 @@ class Row:
 
     Args:
         title: In tables.
-        kind: `base` and `ensemble` measure the networks, `fuse` one that is made of them, `landscape` what lies
-            between.
-        options: Of `transfuse.fuse`.
+        kind: `base`, `parent`, `better` and `ensemble` measure the networks, `mean` the mean of their outputs,
+            `control` the nearest of them with its last layer refitted, `fuse` one that is made of them, `landscape`
+            what lies between.
+        options: Of `transfuse.fuse`; the `number` of a parent.
         grid: Options that are chosen by validation accuracy; the profile has the values.
         unlabeled: How many training inputs are given, without their labels.
         without: Symmetries that are taken out of the layout: `signs`, `scales`.
     """
 
     title: str
-    kind: Literal["base", "ensemble", "fuse", "landscape"] = "fuse"
+    kind: Literal["base", "parent", "better", "control", "ensemble", "mean", "fuse", "landscape"] = "fuse"
     options: Mapping[str, Any] = field(default_factory=dict)
     grid: tuple[str, ...] = ()
     unlabeled: int = 0
@@ -174,48 +240,14 @@ class Cell:
 
 @dataclass(frozen=True)
 class Experiment:
-    """A table (or a figure): its cells."""
+    """A table (or a figure): its cells.
+
+    Args:
+        title: In tables.
+        cells: Its columns.
+        apart: Every family of cells has a table of its own.
+    """
 
     title: str
     cells: tuple[Cell, ...]
-
-
-def as_plain(record: Any) -> Any:
-    """A record, as JSON has it: dictionaries, lists, numbers, texts."""
-    values = asdict(record) if hasattr(record, "__dataclass_fields__") else record
-    if isinstance(values, Mapping):
-        return {str(name): as_plain(value) for name, value in values.items()}
-    return [as_plain(value) for value in values] if isinstance(values, tuple | list) else values
-
-
-def fingerprint(configuration: Any) -> str:
-    """A short name for a configuration: the same for the same values in any order.
-
-    Example:
-        >>> fingerprint({"a": 1, "b": (2, 3)}) == fingerprint({"b": [2, 3], "a": 1})
-        True
-    """
-    text = json.dumps(as_plain(configuration), sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-
-def differences(own: Any, reference: Any, name: str = "") -> list[str]:
-    """Where one configuration is not another: `training.epochs 10 instead of 20`.
-
-    Example:
-        >>> differences({"a": 1, "b": {"c": 2}}, {"a": 1, "b": {"c": 3}})
-        ['b.c 2 instead of 3']
-    """
-    if isinstance(own, Mapping) and isinstance(reference, Mapping):
-        names = list(dict.fromkeys([*reference, *own]))
-        inner = [(key, own.get(key, DEFAULT), reference.get(key, DEFAULT)) for key in names]
-        return [text for key, a, b in inner for text in differences(a, b, f"{name}.{key}" if name else key)]
-    return [] if own == reference else [f"{name} {_told(own)} instead of {_told(reference)}"]
-
-
-def _told(value: Any) -> str:
-    if isinstance(value, Mapping):
-        return ", ".join(f"{name} {_told(each)}" for name, each in value.items()) or DEFAULT
-    if isinstance(value, list):
-        return "(" + ", ".join(_told(each) for each in value) + ")"
-    return "none" if value is None else str(value)
+    apart: bool = False

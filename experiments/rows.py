@@ -16,14 +16,33 @@ def _fuse(title: str, *grid: str, unlabeled: int = 0, without: tuple[str, ...] =
     return Row(title, "fuse", options, grid, unlabeled, without)
 
 
+def _counted(name: str, unlabeled: int) -> str:
+    """The name of a row with a number of unlabeled inputs."""
+    return f"{name}-{unlabeled}" if unlabeled else name
+
+
+def _by(unlabeled: int) -> str:
+    return f", {unlabeled} unlabeled inputs" if unlabeled else ", synthetic inputs"
+
+
 UNLABELED = (10, 50, 100, 500, 2000)
 CORRECTED = ("vanilla", "wb", "auto", "activation")
 ENDS = ("none", *CORRECTIONS)
 PLAIN = "couplings only"
+GIVEN = (0, 100, 500)  # unlabeled inputs that corrections and controls are compared with; 0: synthetic ones
+CHOSEN = [name for name in ("refit", "selection") if name in CORRECTIONS]  # corrections that are compared with controls
 
 ROWS: dict[str, Row] = {
     "base": Row("base networks, mean", "base"),
+    "first": Row("the first parent", "parent", {"number": 0}),
+    "second": Row("the second parent", "parent", {"number": 1}),
+    "better": Row("the better parent", "better"),
+    **{
+        _counted("control", count): Row(f"one parent, last layer refitted{_by(count)}", "control", unlabeled=count)
+        for count in GIVEN
+    },
     "ensemble": Row("ensemble of the base networks", "ensemble"),
+    "mean": Row("mean of the base networks' outputs", "mean"),
     "vanilla": _fuse("vanilla average", method="vanilla"),
     "fedma": _fuse("one-shot FedMA", method="fedma"),
     "ot": _fuse("OT", method="ot"),
@@ -67,3 +86,11 @@ ROWS |= {
     )
     for correct in ENDS
 }
+ROWS |= {
+    _counted(correct, count): _fuse(f"{correct}{_by(count)}", unlabeled=count, method="auto", correct=correct)
+    for correct in CHOSEN
+    for count in GIVEN
+}
+CONTROLS = ("better", *(_counted("control", count) for count in GIVEN), "ensemble", "mean")
+SELECTED = ("selection", "selection-500") if "selection" in CORRECTIONS else ()
+MADE = ("auto-plain", *(_counted(correct, count) for correct in CHOSEN for count in GIVEN))

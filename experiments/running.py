@@ -7,79 +7,20 @@ on; one that failed has a line that says why, and is tried again.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from torch import nn
-
 import transfuse
-from transfuse.modules import Ensemble
 
-from .data import Task, load
+from .group import Group
 from .jobs import Job
 from .keeping import append, lines
-from .landscapes import landscape
-from .measuring import accuracy
-from .networks import build
-from .profiles import PROFILES
+from .kinds import KINDS
 from .rows import ROWS
-from .training import Base, Place, base_network, identity
+from .training import Place, identity
 from .versions import origin
-
-
-@dataclass(frozen=True, eq=False)
-class Group:
-    """Base networks that are fused together.
-
-    Args:
-        bases: The networks.
-        task: What they are measured on.
-        layout: Which axes move together.
-        place: Where points of landscapes are kept, and by how many processes they are measured.
-    """
-
-    bases: tuple[Base, ...]
-    task: Task
-    layout: transfuse.Layout
-    place: Place
-
-    @staticmethod
-    def of(job: Job, place: Place) -> Group:
-        """Trained or found."""
-        bases = tuple(base_network(name, setting, seed, place) for name, setting, seed in job.members)
-        task = load(replace(job.members[0][1].data, skill=None))
-        return Group(bases, task, transfuse.trace(bases[0].model, task.train.read(slice(2))), place)
-
-    @property
-    def models(self) -> list[nn.Module]:
-        """The networks."""
-        return [base.model for base in self.bases]
-
-
-def fuse(job: Job, group: Group, options: Mapping[str, Any]) -> transfuse.Fusion:
-    """A fusion by the row of a job, with some options beside its own."""
-    row, task = ROWS[job.row], group.task
-    return transfuse.fuse(
-        group.models,
-        task.train.read(slice(2)),
-        layout=without(group.layout, row.without),
-        target=None if job.target is None else build(job.target),
-        weights=job.weights,
-        data=task.train.read(slice(row.unlabeled)) if row.unlabeled else None,
-        seed=job.group,
-        **{**row.options, **options},
-    )
-
-
-def without(layout: transfuse.Layout, symmetries: Sequence[str]) -> transfuse.Layout:
-    """A layout whose spaces lack some symmetries."""
-    none: dict[str, Any] = dict.fromkeys(symmetries, False)
-    return replace(
-        layout, spaces=tuple(replace(space, symmetry=replace(space.symmetry, **none)) for space in layout.spaces)
-    )
 
 
 def run(jobs: Sequence[Job], results: Path, place: Place, *, fresh: bool = False) -> list[str]:
@@ -148,61 +89,6 @@ def measured(job: Job, group: Group) -> dict[str, Any]:
         "configuration": job.configuration(), "deviations": job.deviations(), "notes": list(group.task.notes),
         "versions": origin(),
     }  # fmt: skip
-
-
-def _base(job: Job, group: Group) -> dict[str, Any]:
-    each = [accuracy(model, group.task.test) for model in group.models]
-    return {"metrics": {"accuracy": sum(each) / len(each)}, "each": each}
-
-
-def _ensemble(job: Job, group: Group) -> dict[str, Any]:
-    return {"metrics": {"accuracy": accuracy(Ensemble(group.models), group.task.test)}}
-
-
-def _fuse(job: Job, group: Group) -> dict[str, Any]:
-    """A fusion, its hyper-parameters chosen by validation accuracy; test examples are used once, at the end."""
-    choices = job.choices
-    tried: list[dict[str, Any]] = []
-    best: tuple[float, transfuse.Fusion, dict[str, Any]] | None = None
-    for options in choices:
-        fusion = fuse(job, group, options)
-        reached = accuracy(fusion.model, group.task.validation) if len(choices) > 1 else 0.0
-        tried.append({**options, "accuracy": reached, "seconds": round(fusion.states.seconds, 3)})
-        if best is None or reached > best[0]:
-            best = reached, fusion, options
-    assert best is not None, "a product of grids has at least one choice"
-    _, fusion, chosen = best
-    return {
-        "metrics": {"accuracy": accuracy(fusion.model, group.task.test)},
-        "objective": float(fusion.history[-1].objective),
-        "finish": str(fusion.correction),
-        "status": fusion.status,
-        "fusing_seconds": round(fusion.states.seconds, 3),
-        **({"chosen": chosen, "validation": tried} if len(choices) > 1 else {}),
-    }
-
-
-def _landscape(job: Job, group: Group) -> dict[str, Any]:
-    fusion = fuse(job, group, {"correct": "none"})
-    names = "-".join(base.origin.get("sha256") or base.origin["trained"] for base in group.bases)
-    cache = group.place.cache / f"points-{names}"
-    cache.parent.mkdir(parents=True, exist_ok=True)
-    return landscape(
-        fusion,
-        group.task.test,
-        PROFILES[job.profile],
-        pictured=job.pictured,
-        cache=cache,
-        workers=group.place.workers,
-    )
-
-
-KINDS: dict[str, Callable[[Job, Group], dict[str, Any]]] = {
-    "base": _base,
-    "ensemble": _ensemble,
-    "fuse": _fuse,
-    "landscape": _landscape,
-}
 
 
 def _tell(line: Mapping[str, Any]) -> None:

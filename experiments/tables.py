@@ -13,7 +13,7 @@ from typing import Any
 
 from .catalogue import EXPERIMENTS
 from .keeping import lines
-from .paper import PAPER, best
+from .paper import PAPER, Number, best
 from .records import Experiment
 from .rows import ROWS
 
@@ -29,6 +29,12 @@ deviation (number of groups of base networks), and below it the paper's. Hyper-p
 examples, never on test examples. Figures from the same lines are in `experiments/figures`. What the numbers say, where
 goals were missed and what was tried is in [docs/experiments.md](docs/experiments.md).
 """
+LIKENESS = """\
+How like the parents' the answers are: squared distance of outputs to the mean of the parents', relative to the square
+of that mean; then in percent the distance of class probabilities to the ensemble's (total variation); the agreement
+with the ensemble; with each parent (of more than two, the least and the most).
+"""
+SELF_EVIDENT = ("base", "ensemble")  # rows whose likeness says nothing
 NOTHING = "\nThere are no results yet: `python -m experiments run all --profile cpu` makes some.\n"
 PROFILES = {
     "paper": "settings of the paper's Appendix F",
@@ -72,11 +78,23 @@ def _is_known(line: Line) -> bool:
 
 
 def section(name: str, experiment: Experiment, profile: str, own: Sequence[Line]) -> str:
-    """One experiment: a table, and what is to be said about it."""
+    """One experiment: its tables, and what is to be said about them."""
     own = [line for line in own if _is_known(line)]
     cells = [cell.title for cell in experiment.cells if any(line["cell"] == cell.title for line in own)]
-    rows = [row for row in ROWS if any(line["row"] == row for line in own)]
     numbers = PAPER.get(name, {}) if profile != "smoke" else {}
+    tables = [_table(own, cells, numbers), _likeness(own, cells)]
+    if experiment.apart:
+        tables = []
+        for family in dict.fromkeys(cell.family for cell in experiment.cells if cell.title in cells):
+            mine = [cell.title for cell in experiment.cells if cell.title in cells and cell.family == family]
+            tables += [f"### {family[0].upper()}{family[1:]}\n\n", _table(own, mine, numbers), _likeness(own, mine)]
+    about = [*_about(own, cells), *_chosen(own), *_failures(own)]
+    return f"\n## {experiment.title} (`{profile}`)\n\n{''.join(tables)}" + "".join(f"- {text}\n" for text in about)
+
+
+def _table(own: Sequence[Line], cells: Sequence[str], numbers: Mapping[str, Mapping[str, Number]]) -> str:
+    """Accuracies by row and cell, beside the paper's."""
+    rows = _rows(own, cells)
     table = [
         [ROWS[row].title, *(entry(_at(own, cell, row), numbers.get(cell, {}).get(row)) for cell in cells)]
         for row in rows
@@ -86,11 +104,43 @@ def section(name: str, experiment: Experiment, profile: str, own: Sequence[Line]
         for row, title in GAIN.items()
         if numbers and row in rows
     ]
-    grid = [["", *cells], *table]
-    if len(cells) > MANY_CELLS:
-        grid = [list(column) for column in zip(*grid, strict=True)]
-    about = [*_about(own, cells), *_chosen(own), *_failures(own)]
-    return f"\n## {experiment.title} (`{profile}`)\n\n{markdown(grid)}\n" + "".join(f"- {text}\n" for text in about)
+    return markdown(_turned([["", *cells], *table])) + "\n"
+
+
+def _likeness(own: Sequence[Line], cells: Sequence[str]) -> str:
+    """How like the ensemble's and the parents' the answers are, where lines say so."""
+    own = [line for line in own if "likeness" in line]
+    rows = [row for row in _rows(own, cells) if row not in SELF_EVIDENT]
+    table = [[ROWS[row].title, *(alike(_at(own, cell, row)) for cell in cells)] for row in rows]
+    return f"{LIKENESS}\n{markdown(_turned([['', *cells], *table]))}\n" if table else ""
+
+
+def alike(measured: Sequence[Line]) -> str:
+    """Means over groups of what `likeness` measured.
+
+    Example:
+        >>> alike([{"likeness": {"outputs": 0.004, "distance": 3.0, "ensemble": 97.0, "parents": [51.0, 46.0]}}])
+        '0.004; 3.0; 97.0; 51.0, 46.0'
+    """
+    found = [line["likeness"] for line in measured]
+    if not found:
+        return ""
+    outputs, distance, ensemble = (
+        statistics.mean(each[name] for each in found) for name in ("outputs", "distance", "ensemble")
+    )
+    parents = [statistics.mean(column) for column in zip(*(each["parents"] for each in found), strict=True)]
+    told = f"{parents[0]:.1f}, {parents[1]:.1f}" if len(parents) == 2 else f"{min(parents):.1f} to {max(parents):.1f}"
+    return f"{outputs:.2g}; {distance:.1f}; {ensemble:.1f}; {told}"
+
+
+def _rows(own: Sequence[Line], cells: Sequence[str]) -> list[str]:
+    """The rows that some cell has, in their order."""
+    return [row for row in ROWS if any(line["row"] == row and line["cell"] in cells for line in own)]
+
+
+def _turned(grid: list[list[str]]) -> list[list[str]]:
+    """A table with many columns has them one below the other."""
+    return [list(column) for column in zip(*grid, strict=True)] if len(grid[0]) > MANY_CELLS + 1 else grid
 
 
 def _at(own: Iterable[Line], cell: str, row: str) -> list[Line]:

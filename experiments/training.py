@@ -25,7 +25,8 @@ from .data import Examples, Task, load
 from .keeping import save
 from .measuring import accuracy
 from .networks import build
-from .records import Setting, Training, fingerprint
+from .plain import fingerprint
+from .records import Setting, Training
 
 SUFFIXES = (".pt", ".pth", ".safetensors")
 SHIFT = 4  # pixels
@@ -85,9 +86,11 @@ def train(setting: Setting, seed: int, place: Place) -> None:
     """Train a network and keep it; go on where an earlier call was ended."""
     path = kept_at(setting, seed, place.cache)
     progress = path.with_suffix(".progress")
-    task, course = load(setting.data), Course(setting, seed, place.device)
+    task, course = load(setting.seen_by(seed)), Course(setting, seed, place.device)
     if progress.exists():
         course.restore(torch.load(progress, weights_only=True))
+    elif (start := setting.start) is not None:
+        course.go_on_from(base_network(start.name, start.setting, start.seed(seed), place).model)
     for epoch in range(course.epoch, setting.training.epochs):
         course.run_epoch(task)
         save(progress, course.state())
@@ -147,6 +150,10 @@ class Course:
             "seconds": self.seconds,
             "best": self.best,
         }
+
+    def go_on_from(self, trained: nn.Module) -> None:
+        """Take over the weights of a trained network; the optimiser starts anew."""
+        self.model.load_state_dict(trained.state_dict())
 
     def restore(self, state: dict[str, Any]) -> None:
         """Go on from what `state` gave."""

@@ -6,8 +6,8 @@ from experiments.catalogue import EXPERIMENTS
 from experiments.jobs import Job, groups, jobs
 from experiments.networks import build
 from experiments.paper import PAPER
+from experiments.plain import differences
 from experiments.profiles import PROFILES
-from experiments.records import differences
 from experiments.rows import ROWS
 
 import transfuse

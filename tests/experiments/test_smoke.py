@@ -6,7 +6,7 @@ import pytest
 from experiments.__main__ import main
 
 import transfuse
-from experiments import running
+from experiments import kinds, running
 
 pytestmark = pytest.mark.xdist_group("experiments")
 
@@ -30,10 +30,11 @@ def untimed(lines):
 
 @pytest.fixture(scope="module")
 def smoke(tmp_path_factory):
-    """A run of five experiments, and what it left."""
+    """A run of several experiments, and what it left."""
     folder = tmp_path_factory.mktemp("smoke")
     rows = "base vanilla wb gwb auto auto-500 ensemble no-signs plane-auto ot-random".split()
-    names = ("table1", "table2", "table3", "heterogeneous", "landscapes", "parts")
+    rows += ["first", "better", "control", "control-500", "mean", "refit-500"]
+    names = ("table1", "table2", "table3", "heterogeneous", "different", "landscapes", "parts")
     assert main(arguments(folder, *names, "--rows", *rows)) == 0
     return folder
 
@@ -51,6 +52,16 @@ def test_hyperparameters_are_chosen_by_validation(smoke):
     best = max(line["validation"], key=lambda each: each["accuracy"])
     assert line["chosen"] == {name: best[name] for name in ("epsilon", "alpha")}
     assert len(line["validation"]) == 2
+
+
+def test_answers_are_compared_with_those_of_the_parents(smoke):
+    lines = {line["row"]: line for line in lines_of(smoke)["different.smoke.jsonl"]}
+    assert lines["ensemble"]["likeness"]["distance"] == 0.0
+    assert lines["mean"]["likeness"]["outputs"] == 0.0
+    assert lines["first"]["likeness"]["parents"][0] == 100.0
+    assert lines["better"]["kept"] in (1, 2)
+    assert lines["control-500"]["kept"] in (1, 2)
+    assert lines["control-500"]["likeness"]["outputs"] < lines["first"]["likeness"]["outputs"]
 
 
 def test_a_second_run_does_nothing(smoke, monkeypatch):
@@ -108,11 +119,11 @@ def test_a_row_that_fails_has_a_line_is_told_and_tried_again(tmp_path, monkeypat
     def failing(*_):
         raise transfuse.InputError("not today")
 
-    original = running.fuse
-    monkeypatch.setattr(running, "fuse", failing)
+    original = kinds.fuse
+    monkeypatch.setattr(kinds, "fuse", failing)
     assert main(arguments(tmp_path, "table1", "--rows", "base", "vanilla")) == 1
     assert "table1, MNIST MLPNet, vanilla: not today" in capsys.readouterr().err
-    monkeypatch.setattr(running, "fuse", original)
+    monkeypatch.setattr(kinds, "fuse", original)
     assert main(arguments(tmp_path, "table1", "--rows", "base", "vanilla")) == 0
     lines = lines_of(tmp_path)["table1.smoke.jsonl"]
     assert [("error" in line, line["row"]) for line in lines] == [

@@ -82,3 +82,20 @@ def test_curves_are_drawn_the_same_every_time(tmp_path):
     (again,) = draw(found, tmp_path / "b")
     assert path.name == "many-mlpnet-cpu.svg"
     assert path.read_bytes() == again.read_bytes()
+
+
+def test_likeness_has_a_table_of_its_own():
+    like = {"outputs": 0.25, "distance": 3.0, "ensemble": 97.0, "parents": [90.0, 80.0]}
+    text = page([*LINES, line("MNIST MLPNet", "control", 0, 98.0, likeness=like)])
+    assert "How like the parents' the answers are" in text
+    assert "| one parent, last layer refitted, synthetic inputs | 0.25; 3.0; 97.0; 90.0, 80.0 |" in text
+    assert "How like" not in page(LINES)
+
+
+def test_families_that_stand_apart_have_tables_of_their_own():
+    cells = ("MNIST MLPNet, halves", "MNIST MLPNet, one", "MNIST CNN, one")
+    text = page([line(cell, "better", 0, 90.0, experiment="different") for cell in cells])
+    assert text.index("### Disjoint halves of the classes") < text.index(
+        "### One class is known to the first parent only"
+    )
+    assert "|  | MNIST MLPNet, one | MNIST CNN, one |" in text

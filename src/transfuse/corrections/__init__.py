@@ -2,6 +2,7 @@
 
 from .batch_norm import norms_of
 from .choose import Corrected, Uncorrected, best_of, candidates, correct
+from .control import Control, nearest_control, refitted_parent
 from .table import AUTO, CORRECTIONS, NONE, Correction
 from .units import Units
 
@@ -9,6 +10,7 @@ __all__ = [
     "AUTO",
     "CORRECTIONS",
     "NONE",
+    "Control",
     "Corrected",
     "Correction",
     "Uncorrected",
@@ -16,5 +18,7 @@ __all__ = [
     "best_of",
     "candidates",
     "correct",
+    "nearest_control",
     "norms_of",
+    "refitted_parent",
 ]

@@ -1,0 +1,96 @@
+"""When fusing pays: the lines of all experiments that have a control, as the tables of one page of the documentation.
+
+In: lines, and the page. Out: the page, with what stands between its two marks made anew. What is *kept* is the better
+parent or the control, whichever is better on the test examples of a pair: more than anybody could choose without
+labels, so that a gain is one.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from transfuse import InputError
+
+from .catalogue import EXPERIMENTS
+from .records import Cell
+from .tables import markdown
+
+Line = Mapping[str, Any]
+Accuracies = Mapping[int, float]  # by group
+BEGIN = "<!-- made by `python -m experiments page`: begin -->"
+END = "<!-- made by `python -m experiments page`: end -->"
+PROFILE = "cpu"
+# By the inputs that are given: the row of the control, the rows of fusions (the last one that was measured counts).
+GIVEN = {
+    "With 500 unlabeled inputs": ("control-500", ("auto-500", "refit-500", "selection-500")),
+    "With 100 unlabeled inputs": ("control-100", ("refit-100", "selection-100")),
+    "Without data": ("control", ("auto", "refit", "selection")),
+}
+HEAD = ["", "pairs", "better parent", "one parent, last layer refitted", "couplings only", "fused", "ensemble",
+        "gain over what is kept"]  # fmt: skip
+
+
+def filled(page: str, found: Sequence[Line]) -> str:
+    """The page with its tables made anew.
+
+    Raises:
+        InputError: the page lacks the marks.
+    """
+    if page.count(BEGIN) != 1 or page.count(END) != 1:
+        raise InputError(f"the page has not one line {BEGIN} and one line {END}; tables are put between these")
+    before, after = page.partition(BEGIN)[0], page.partition(END)[2]
+    return f"{before}{BEGIN}\n{comparison(found)}\n{END}{after}"
+
+
+def comparison(found: Sequence[Line]) -> str:
+    """For each number of inputs a table: what is kept, what is fused, and the gain."""
+    own = [line for line in found if line["profile"] == PROFILE and "error" not in line]
+    parts = []
+    for title, (control, fusions) in GIVEN.items():
+        rows = [row for cell, lines in _cells(own) if (row := _row(cell, lines, control, fusions)) is not None]
+        parts += [f"\n### {title}\n\n{markdown([HEAD, *rows])}"] if rows else []
+    return "".join(parts)
+
+
+def _cells(found: Sequence[Line]) -> Iterator[tuple[Cell, dict[str, Accuracies]]]:
+    """The cells of all experiments in their order, and the accuracies of their rows; a title stands once."""
+    told = set()
+    for name, experiment in EXPERIMENTS.items():
+        for cell in experiment.cells:
+            rows: dict[str, dict[int, float]] = {}
+            for line in found:
+                if (line["experiment"], line["cell"]) == (name, cell.title) and "accuracy" in line["metrics"]:
+                    rows.setdefault(line["row"], {})[line["group"]] = line["metrics"]["accuracy"]
+            if cell.title not in told and rows:
+                told.add(cell.title)
+                yield cell, dict(rows)
+
+
+def _row(cell: Cell, rows: Mapping[str, Accuracies], control: str, fusions: Sequence[str]) -> list[str] | None:
+    """A line of the table; nothing if something is missing."""
+    fused = next((rows[name] for name in reversed(fusions) if name in rows), None)
+    if fused is None or control not in rows or "better" not in rows:
+        return None
+    groups = sorted(fused.keys() & rows[control].keys() & rows["better"].keys())
+    gains = [fused[each] - max(rows["better"][each], rows[control][each]) for each in groups]
+    if not gains:
+        return None
+    shown = [rows["better"], rows[control], rows.get("auto-plain", {}), fused, rows.get("ensemble", {})]
+    return [cell.title, str(len(groups)), *(_mean(each, groups) for each in shown), _spread(gains)]
+
+
+def _mean(values: Accuracies, groups: Sequence[int]) -> str:
+    known = [values[group] for group in groups if group in values]
+    return f"{statistics.mean(known):.2f}" if len(known) == len(groups) else ""
+
+
+def _spread(gains: Sequence[float]) -> str:
+    """The mean gain, and the least and the most.
+
+    Example:
+        >>> _spread([1.0, 2.0])
+        '**+1.50** (+1.00 to +2.00)'
+    """
+    return f"**{statistics.mean(gains):+.2f}** ({min(gains):+.2f} to {max(gains):+.2f})"

@@ -1,0 +1,48 @@
+"""Which training examples a network sees: parents that know different things.
+
+In: labels and a skill. Out: numbers of examples, in order.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from .records import Classes, Dirichlet, Skill
+
+
+def seen(labels: Tensor, skill: Skill | Classes | Dirichlet) -> Tensor:
+    """The numbers of the examples that a network with a skill sees.
+
+    Example:
+        >>> seen(torch.tensor([2, 0, 1, 2]), Classes((1, 2)))
+        tensor([0, 2, 3])
+    """
+    if isinstance(skill, Classes):
+        return _where(torch.isin(labels, torch.tensor(skill.classes)))
+    return _shared_out(labels, skill) if isinstance(skill, Dirichlet) else _special(labels, skill)
+
+
+def _special(labels: Tensor, skill: Skill) -> Tensor:
+    """With shares that sum to 1, two networks share none of the examples of other digits."""
+    special, others = _where(labels == skill.digit), _where(labels != skill.digit)
+    count = round(skill.share * len(others))
+    chosen = torch.cat([special, others[:count]]) if skill.knows else others[len(others) - count :]
+    return chosen.sort().values
+
+
+def _shared_out(labels: Tensor, skill: Dirichlet) -> Tensor:
+    """Each class is cut into pieces by shares that are drawn anew; all networks of a group see the same draw."""
+    random = np.random.default_rng(skill.draw)
+    pieces = []
+    for number in labels.unique():
+        own = _where(labels == number)
+        ends = np.cumsum(random.dirichlet([skill.concentration] * skill.parts)) * len(own)
+        first, last = (round(float(end)) for end in (0.0, *ends)[skill.part : skill.part + 2])
+        pieces.append(own[first:last])
+    return torch.cat(pieces).sort().values
+
+
+def _where(chosen: Tensor) -> Tensor:
+    return chosen.nonzero()[:, 0]

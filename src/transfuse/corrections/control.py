@@ -1,0 +1,112 @@
+"""The control that every fusion is compared with: one parent is kept, and only its last layer is refitted.
+
+In: the networks that were fused, as they were trained, and inputs without labels. Out: a copy of one of them whose last
+layer gives, by ridge least squares, the mean of all parents' outputs. Nothing is matched and no unit is averaged, so
+parents need not be aligned, and may have other hidden widths. A fusion that is farther from the parents' mean than this
+has not earned its place on these inputs: keeping a parent is as good.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import torch
+from torch import nn
+
+from ..activations import Batches, observe
+from ..modules import alone, tensors_in, undisturbed
+from .refit import _refit_site
+from .task import Task
+
+
+@dataclass(frozen=True, eq=False)
+class Control:
+    """One parent with its last layer refitted, and how near it comes to all of them.
+
+    Args:
+        number: The parent that was kept, counted from 1.
+        model: A copy of it, its last layer refitted, in its mode.
+        disagreement: How far its outputs are from the mean of the parents' outputs on held-out inputs (squared,
+            relative), as in `Corrected.disagreement`.
+    """
+
+    number: int
+    model: nn.Module
+    disagreement: float
+
+    def __str__(self) -> str:
+        """The parent and its distance, in a few words."""
+        return f"model {self.number}, last layer refitted: {self.disagreement:.3g}"
+
+
+@alone()
+def refitted_parent(
+    parent: nn.Module, parents: Sequence[nn.Module], weights: Sequence[float], batches: Batches
+) -> nn.Module:
+    """A copy of one parent whose last layer is refitted to the mean of all parents' outputs.
+
+    The ridge is towards the parent's own last layer, and is chosen on held-out batches; without an improvement there,
+    the copy is the parent.
+
+    Args:
+        parent: The network that is kept.
+        parents: All networks, in any order of their units.
+        weights: Proportions of the parents, summing to 1.
+        batches: Inputs without labels.
+
+    Example:
+        >>> one, other = nn.Linear(3, 2), nn.Linear(3, 2)
+        >>> kept = refitted_parent(one, [one, other], [0.5, 0.5], Batches.of(torch.randn(100, 3)))
+        >>> torch.allclose(kept.weight, (one.weight + other.weight) / 2, atol=0.01)
+        True
+    """
+    with undisturbed(parent, *parents):
+        own = copy.deepcopy(parent)
+        task = Task(own, parents, weights, batches)
+        bent = task.bent()
+        for name, calls in _last_sites(task).items():
+            _refit_site(task, partial(task.samples, name, calls), bent=name in bent)
+    for module, before in zip(own.modules(), parent.modules(), strict=True):
+        module.training = before.training
+    return own
+
+
+@alone()
+def nearest_control(parents: Sequence[nn.Module], weights: Sequence[float], batches: Batches) -> Control:
+    """The parent that comes nearest to the mean of all parents' outputs when its last layer is refitted.
+
+    Args:
+        parents: All networks, in any order of their units.
+        weights: Proportions of the parents, summing to 1.
+        batches: Inputs without labels; those that are held out choose.
+
+    Example:
+        >>> net = nn.Linear(3, 2)
+        >>> nearest_control([net, net], [0.5, 0.5], Batches.of(torch.randn(100, 3))).disagreement
+        0.0
+    """
+    found = []
+    for number, parent in enumerate(parents, start=1):
+        model = refitted_parent(parent, parents, weights, batches)
+        with undisturbed(model, *parents):
+            found.append(Control(number, model, Task(model, parents, weights, batches).disagreement(model)))
+    return min(found, key=lambda control: control.disagreement)
+
+
+def _last_sites(task: Task) -> dict[str, int]:
+    """The sites whose rows are outputs of the network, and how often each is applied.
+
+    Where there are none, since something follows the last layer (a softmax, a mean over places), that layer.
+    """
+    sites, first = task.sites(), next(iter(task.batches))
+    results = tensors_in(first.run(task.network))
+    seen = [each for each in observe(task.network, first.run) if each.name in sites]
+    ends = {each.name for each in seen if any(_is_same(each.output, result) for result in results)}
+    return {name: calls for name, calls in sites.items() if name in (ends or {each.name for each in seen[-1:]})}
+
+
+def _is_same(output: torch.Tensor, result: torch.Tensor) -> bool:
+    return output.shape == result.shape and bool(torch.equal(output, result))

@@ -1,0 +1,57 @@
+"""The page on when fusing pays has the figures that the lines give, and counts a gain over the best that is kept."""
+
+from pathlib import Path
+
+import pytest
+from experiments.paying import BEGIN, END, comparison, filled
+from experiments.tables import all_lines
+
+from transfuse import InputError
+
+ROOT = Path(__file__).parents[2]
+CELL = "MNIST MLPNet, halves"
+
+
+def lines(**rows):
+    """Lines of a cell: for each row the accuracies of its groups."""
+    return [
+        {"profile": "cpu", "experiment": "different", "cell": CELL, "row": row.replace("_", "-"), "group": group,
+         "metrics": {"accuracy": value}}
+        for row, values in rows.items()
+        for group, value in enumerate(values)
+    ]  # fmt: skip
+
+
+def test_the_page_has_what_the_lines_give():
+    page = (ROOT / "docs" / "when-fusing-pays.md").read_text(encoding="utf-8")
+    assert filled(page, all_lines(ROOT / "experiments" / "results")) == page, "run python -m experiments page"
+
+
+def test_a_gain_is_over_the_better_of_parent_and_control_in_each_pair():
+    text = comparison(lines(better=(50.0, 60.0), control_500=(55.0, 40.0), refit_500=(65.0, 66.0)))
+    assert f"| {CELL} | 2 | 55.00 | 47.50 |  | 65.50 |  | **+8.00** (+6.00 to +10.00) |" in text
+
+
+def test_selection_counts_before_the_refit_where_it_was_measured():
+    own = lines(better=(50.0,), control_500=(50.0,), refit_500=(60.0,), selection_500=(40.0,))
+    assert "**-10.00**" in comparison(own)
+
+
+def test_what_has_no_control_has_no_line():
+    assert comparison(lines(better=(50.0,), refit_500=(60.0,))) == ""
+
+
+def test_only_pairs_that_have_everything_count():
+    text = comparison(lines(better=(50.0, 60.0), control_500=(50.0,), refit_500=(60.0, 90.0)))
+    assert f"| {CELL} | 1 | 50.00 |" in text
+
+
+def test_a_page_keeps_what_stands_around_its_tables():
+    page = filled(f"before\n{BEGIN}\nold\n{END}\nafter\n", [])
+    assert page == f"before\n{BEGIN}\n\n{END}\nafter\n"
+    assert filled(page, []) == page
+
+
+def test_a_page_without_marks_is_refused():
+    with pytest.raises(InputError, match="has not one line"):
+        filled("nothing", [])
