@@ -32,6 +32,10 @@ class WidthWarning(UserWarning):
     """Models compute something else in the widths of the target: choose widths that they can grow to."""
 
 
+class CollapseWarning(UserWarning):
+    """Hardly any unit of a model was kept where units were selected: the result is mostly another model."""
+
+
 def listing(headline: str, problems: list[str]) -> str:
     """One message for many problems, each on a line of its own, so that a user sees all of them at once."""
     return headline + "".join(f"\n  - {printable(problem)}" for problem in problems)

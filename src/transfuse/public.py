@@ -6,7 +6,16 @@ for torch. A new public name is added here, and nowhere else.
 
 from . import plots
 from .corrections import CORRECTIONS, Corrected, Correction, correct
-from .errors import FusionError, InputError, LayoutError, ProofError, TraceError, TraceWarning, WidthWarning
+from .errors import (
+    CollapseWarning,
+    FusionError,
+    InputError,
+    LayoutError,
+    ProofError,
+    TraceError,
+    TraceWarning,
+    WidthWarning,
+)
 from .fusing import FusedStates, Fusion, align, fuse, fuse_states
 from .landscape import Barrier, Mark, Plane, Simplex, barrier, chain, evaluator, plane, simplex
 from .layout import Axis, Block, Fixed, Layout, Permutation, Run, Slot, Space, Symmetry, parse, permute
@@ -20,6 +29,7 @@ __all__ = [
     "Axis",
     "Barrier",
     "Block",
+    "CollapseWarning",
     "Corrected",
     "Correction",
     "Fixed",

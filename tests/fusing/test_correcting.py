@@ -340,10 +340,10 @@ def test_carried_pre_activations_are_those_of_the_aligned_networks(name):
     parents = Parents(models, fusion.aligned, fusion.states.weights, layout, couplings, balance=True)
     drawn = transfuse.synthetic_inputs(models, inputs, samples=50)
     one = best_of(["refit"], Uncorrected(fusion.model, fusion.aligned, [0.5, 0.5], drawn), forced=True)[0]
-    units = Units(layout, couplings)
-    other = best_of(
-        ["refit"], Uncorrected(fusion.model, parents.scaled(), [0.5, 0.5], drawn, units=units), forced=True
-    )[0]
+    scaled = parents.scaled()
+    units = Units(layout, scaled, couplings)
+    carried = Uncorrected(fusion.model, scaled, [0.5, 0.5], drawn, units=units, carried=True)
+    other = best_of(["refit"], carried, forced=True)[0]
     torch.testing.assert_close(outputs(one, inputs), outputs(other, inputs), rtol=1e-3, atol=1e-4)
 
 

@@ -1,8 +1,9 @@
 """Corrections of fused networks by inputs without labels: batch-norm statistics, repair, refit."""
 
 from .batch_norm import norms_of
-from .choose import Corrected, Uncorrected, best_of, candidates, correct
+from .choose import Uncorrected, best_of, candidates, correct
 from .control import Control, nearest_control, refitted_parent
+from .corrected import Corrected
 from .table import AUTO, CORRECTIONS, NONE, Correction
 from .units import Units
 

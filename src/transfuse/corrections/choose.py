@@ -7,8 +7,8 @@ why. Which corrections there are stands in `table`.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from torch import nn
@@ -17,41 +17,18 @@ from ..activations import Batches, observe
 from ..arguments import FUNCTION, NETWORK, NETWORKS, PROGRESS, SWITCH, TEXT, WEIGHTS, check_arguments, optional
 from ..errors import InputError, listing
 from ..layout import LAYOUT, Layout
-from ..modules import alone, check_copies, live_tensors, model_state, shares_of, undisturbed, unwrapped
+from ..modules import alone, check_copies, live_tensors, shares_of, undisturbed, unwrapped
 from ..progress import Progress, unwatched, watching
 from ..types import Forward, Watch
 from .affine import has_constant
 from .batch_norm import norms_of
-from .selection import Kept
+from .control import nearest_control
+from .corrected import Corrected, corrected_record, warn_of_collapse
 from .table import AUTO, CORRECTIONS, NONE
 from .task import Task
 from .units import Units
 
 SYNTHETIC_WEIGHT = 0.1  # what a synthetic sample counts beside one of data
-
-
-@dataclass(frozen=True)
-class Corrected:
-    """What was done to a network to correct it, and why.
-
-    Args:
-        method: The correction that was made; `none` if none was better.
-        disagreement: For each correction that was tried, how far the outputs are from the mean of the parents' outputs
-            on held-out inputs (squared, relative); `none` is the network as it was.
-        note: What else there is to say.
-        kept: Where units were selected: how many of each model are kept, by space.
-    """
-
-    method: str
-    disagreement: Mapping[str, float] = field(default_factory=dict)
-    note: str = ""
-    kept: Kept = field(default_factory=dict)
-
-    def __str__(self) -> str:
-        """The correction, the figures by which it was chosen, and the note, in one line."""
-        tried = ", ".join(f"{name} {value:.3g}" for name, value in self.disagreement.items())
-        why = f": distance of outputs to the parents' mean, on held-out inputs: {tried}" if tried else ""
-        return f"{self.method}{why}{'; ' if self.note else ''}{self.note}"
 
 
 def correct(  # noqa: PLR0913
@@ -90,7 +67,7 @@ def correct(  # noqa: PLR0913
     )  # fmt: skip
     model, given = unwrapped(model), [unwrapped(parent) for parent in parents or ()]
     check_copies(model, "model")
-    units = Units(layout) if layout else None
+    units = Units(layout, given) if layout else None
     rows = _rows_to_try(method, model, given, units=units is not None)
     batches = Batches.of(data, forward=forward)
     shares = shares_of(weights, len(given))
@@ -114,6 +91,7 @@ class Uncorrected:
         synthetic: Inputs beside the others, by which all corrections are judged and which those go by that they serve:
             a few samples of data say little of most weights, and less of which correction is best.
         units: How units of the parents become units of the network; none where no layout is known.
+        carried: Whether what comes out at the sites of the parents must be carried to these units first.
     """
 
     model: nn.Module
@@ -123,13 +101,11 @@ class Uncorrected:
     biases: bool = False
     synthetic: Batches | None = None
     units: Units | None = None
+    carried: bool = False
 
     def task(self, network: nn.Module) -> Task:
         """The task of changing a network, which may be changed."""
-        if self.units is None:
-            return Task(network, self.parents, self.weights, self.batches)
-        states = [model_state(parent) for parent in self.parents]
-        carry = self.units.carry(states, self.weights, model_state(network))
+        carry = self.units.made(self.weights, network).carry() if self.units and self.carried else ()
         return Task(network, self.parents, self.weights, self.batches, carry=carry, units=self.units)
 
     def batches_for(self, row: str) -> Batches:
@@ -172,24 +148,20 @@ def best_of(
         scores = {name: judging.disagreement(each) for name, each in tried.items()} if start.parents else {}
         chosen = min(tried, key=lambda name: scores.get(name, 0.0))
         left = task.left_out() if chosen != NONE and CORRECTIONS[chosen].needs_parents else []
+        control = (
+            None if forced or len(start.parents) < 2 else nearest_control(start.parents, start.weights, start.supported)
+        )
     result = tried[chosen]
     for module, before in zip(result.modules(), start.model.modules(), strict=True):
         module.training = before.training
-    return result, Corrected(chosen, scores, _told_left_out(left), kept.get(chosen, {}))
+    warn_of_collapse(kept.get(chosen, {}), start.weights)
+    return result, corrected_record(chosen, scores, left, kept.get(chosen, {}), control)
 
 
 def _stage(watch: Watch, name: str, number: int, total: int) -> Callable[[int, int], None]:
     """Tells of the start of a correction; what is given back tells of each of its sites."""
     watch(name, number, total)
     return lambda done, sites: watch(f"{name}, site {done + 1} of {sites}", number, total)
-
-
-def _told_left_out(names: Sequence[str]) -> str:
-    """A sentence about the weights that a correction does not reach; empty if there are none."""
-    if not names:
-        return ""
-    listed = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
-    return f"these weights were left as they are, since they are used in other ways too: {listed}"
 
 
 def candidates(model: nn.Module, *, data: bool = True, units: bool = True) -> list[str]:

@@ -18,7 +18,7 @@ from torch import nn
 
 from ..activations import Batches, observe
 from ..modules import alone, tensors_in, undisturbed
-from .refit import _refit_site
+from .refit import refit_site
 from .task import Task
 
 
@@ -68,7 +68,7 @@ def refitted_parent(
         task = Task(own, parents, weights, batches)
         bent = task.bent()
         for name, calls in _last_sites(task).items():
-            _refit_site(task, partial(task.samples, name, calls), bent=name in bent)
+            refit_site(task, partial(task.samples, name, calls), bent=name in bent)
     for module, before in zip(own.modules(), parent.modules(), strict=True):
         module.training = before.training
     return own

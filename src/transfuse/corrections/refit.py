@@ -31,10 +31,10 @@ def refit_sites(task: Task) -> None:
     sites, bent, remembered = task.sites(), task.bent(), task.remembered()
     for number, (name, calls) in enumerate(sites.items()):
         task.step(number, len(sites))
-        _refit_site(task, partial(task.samples, name, calls, remembered), bent=name in bent)
+        refit_site(task, partial(task.samples, name, calls, remembered), bent=name in bent)
 
 
-def _refit_site(task: Task, samples: Samples, *, bent: bool) -> None:
+def refit_site(task: Task, samples: Samples, *, bent: bool) -> None:
     """Refit one site to its samples; without samples it stays as it is."""
     site, fit, judge = _equations(samples())
     if site is None or not fit or not judge:

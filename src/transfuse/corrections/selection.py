@@ -22,7 +22,6 @@ import torch
 from torch import Tensor
 
 from ..activations import observe, together
-from ..modules import model_state
 from .elimination import RIDGE, eliminated, handed_out
 from .readers import Reader, inputs_of, readers_by_space
 from .refit import refit_sites
@@ -73,21 +72,21 @@ def select_units(task: Task, *, balanced: bool = True) -> Kept:
         How many units of each parent are kept, by space.
     """
     assert task.units is not None, "the table says that selection needs units"
-    states = [model_state(parent) for parent in task.parents]
-    made = Made.of(task.units, states, task.weights, model_state(task.network))
-    readers = readers_by_space(observe(task.parents[0], next(iter(task.batches)).run), made.problem)
-    grams = _grams(task, [reader for own in readers.values() for reader in own])
+    own = replace(task, parents=task.units.parents, carry=())
+    made = task.units.made(task.weights, task.network)
+    readers = readers_by_space(observe(own.parents[0], next(iter(task.batches)).run), made.problem)
+    grams = _grams(own, [reader for by in readers.values() for reader in by])
     whole = partial(_wanted, made, frozenset(readers), balanced=balanced)
     chosen = {}
-    for space, own in readers.items():
-        products = [grams[reader.tensor, space] for reader in own]
-        wanted = torch.cat([whole(reader, gram) for reader, gram in zip(own, products, strict=True)], 1)
-        widths = [len(block.positions) for block in own[0].pair.models]
+    for space, by in readers.items():
+        products = [grams[reader.tensor, space] for reader in by]
+        wanted = torch.cat([whole(reader, gram) for reader, gram in zip(by, products, strict=True)], 1)
+        widths = [len(block.positions) for block in by[0].pair.models]
         chosen[space] = _selected(torch.stack(products).mean(0), wanted, widths, made.problem.widths[space])
     result = made.with_selected(chosen)
     task.write(result.state())
-    refit_sites(replace(task, carry=result.carry()))
-    return {space: tuple(len(each.units) for each in own) for space, own in chosen.items()}
+    refit_sites(replace(own, carry=result.carry()))
+    return {space: tuple(len(part.units) for part in each) for space, each in chosen.items()}
 
 
 def _grams(task: Task, readers: Sequence[Reader]) -> dict[tuple[str, str], Tensor]:

@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 from functools import cached_property, reduce
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from ..barycenter import Problem
 from ..layout import Layout
 from ..layout.moving import Element, Elements, Pair, carried
-from ..types import State
+from ..modules import model_state
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,20 +25,26 @@ class Units:
 
     Args:
         layout: Which axes of which tensors move together.
+        parents: The networks whose units they are, of any widths, in evaluation mode when they are run.
         elements: For each parent, what carries its units, by space; empty where all have the network's order.
     """
 
     layout: Layout
+    parents: Sequence[nn.Module]
     elements: Sequence[Elements] = ()
 
-    def carry(self, parents: Sequence[State], weights: Sequence[float], network: State) -> list[dict[str, Tensor]]:
-        """For each parent and weight, a matrix that carries what comes out there to the units of the network.
+    def made(self, weights: Sequence[float], network: nn.Module) -> Made:
+        """A network of the widths of another, made of the parents' units by their proportions.
 
         Where units are merged, the mean of what they give.
         """
-        if not self.elements:
-            return []
-        return Made.of(self, parents, weights, network).carry()
+        states = [model_state(parent) for parent in self.parents]
+        numbers = [x.dtype for state in states for x in state.values() if x.is_floating_point()]
+        kind = reduce(torch.promote_types, numbers)
+        alike = [{name: x.detach().to(kind) if x.is_floating_point() else x for name, x in state.items()}
+                 for state in states]  # fmt: skip
+        problem = Problem(alike, self.layout, weights, self.layout.widths(model_state(network)))
+        return Made(problem, self.elements or [problem.start(model) for model in range(len(alike))])
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,17 +60,6 @@ class Made:
     problem: Problem
     elements: Sequence[Elements]
     alone: frozenset[str] = field(default=frozenset())
-
-    @staticmethod
-    def of(units: Units, parents: Sequence[State], weights: Sequence[float], network: State) -> Made:
-        """The network that elements make; its units are means of the parents'."""
-        kind = reduce(
-            torch.promote_types, (x.dtype for state in parents for x in state.values() if x.is_floating_point())
-        )
-        states = [{name: x.detach().to(kind) if x.is_floating_point() else x for name, x in state.items()}
-                  for state in parents]  # fmt: skip
-        problem = Problem(states, units.layout, weights, units.layout.widths(network))
-        return Made(problem, units.elements or [problem.start(model) for model in range(len(states))])
 
     def with_selected(self, selected: Mapping[str, Sequence[Element]]) -> Made:
         """The network in which units of some spaces are selected: by space, an element for each parent."""

@@ -16,7 +16,7 @@ from ..barycenter import Couplings
 from ..corrections import AUTO, CORRECTIONS, NONE, Corrected, Uncorrected, Units, best_of, candidates, norms_of
 from ..errors import InputError
 from ..layout import Layout, balanced
-from ..modules import cause_of, is_half, numbers_in, undisturbed, with_state
+from ..modules import cause_of, is_half, model_state, numbers_in, undisturbed, with_state
 from ..progress import Progress, watching
 from ..synthetic import WITHOUT
 from .inputs import Inputs
@@ -73,6 +73,13 @@ class Parents:
                     return False
         return True
 
+    def units(self, fused: nn.Module) -> Units:
+        """Units of the aligned networks; of the models themselves where these were grown, and have units twice."""
+        widths = self.layout.widths(model_state(fused))
+        if all(self.layout.widths(model_state(model)) == widths for model in self.models):
+            return Units(self.layout, self.aligned)
+        return Units(self.layout, self.scaled(), self.couplings)
+
     def scaled(self) -> list[nn.Module]:
         """The models, in the scale in which they were coupled."""
         if not self.balance:
@@ -118,14 +125,15 @@ def _corrected_by(
         if len(parents.models) == 1:
             return fused, Corrected(NONE, note="one model has no mean to come nearer to")
         rows = [method] if forced else candidates(fused, data=inputs.data is not None)
-        units = Units(parents.layout)
+        units = parents.units(fused)
         start = Uncorrected(fused, parents.aligned, parents.weights, batches, synthetic=beside, units=units)
     else:
         able = [name for name, row in CORRECTIONS.items() if row.carries]
         rows = [name for name in able if method in (AUTO, name)]
         if norms_of(fused) or not rows:
             return fused, Corrected(NONE, note=MERGED.format(able=" or ".join(able)))
-        units = Units(parents.layout, parents.couplings)
-        start = Uncorrected(fused, parents.scaled(), parents.weights, batches, synthetic=beside, units=units)
+        models = parents.scaled()
+        units = Units(parents.layout, models, parents.couplings)
+        start = Uncorrected(fused, models, parents.weights, batches, synthetic=beside, units=units, carried=True)
     with watching(progress, "correcting") as watch:
         return best_of(rows, start, watch, forced=forced)

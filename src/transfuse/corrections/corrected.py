@@ -1,0 +1,103 @@
+"""What was done to a network to correct it, and why: the record that every correction ends with."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from ..errors import CollapseWarning
+from .control import Control
+from .selection import Kept
+
+SAME = 1e-6  # distances that differ by less are alike
+FEW = 0.25  # of the units that its proportion would give it: a parent that keeps fewer has hardly been fused
+
+
+@dataclass(frozen=True)
+class Corrected:
+    """What was done to a network to correct it, and why.
+
+    Args:
+        method: The correction that was made; `none` if none was better.
+        disagreement: For each correction that was tried, how far the outputs are from the mean of the parents' outputs
+            on held-out inputs (squared, relative); `none` is the network as it was.
+        note: What else there is to say.
+        kept: Where units were selected: how many of each model are kept, by space.
+        control: How far one model is whose last layer alone was refitted to that mean: what a fusion must beat.
+        kept_model: Which model that is, counted from 1: the one that comes nearest.
+    """
+
+    method: str
+    disagreement: Mapping[str, float] = field(default_factory=dict)
+    note: str = ""
+    kept: Kept = field(default_factory=dict)
+    control: float | None = None
+    kept_model: int | None = None
+
+    def __str__(self) -> str:
+        """The correction, the figures by which it was chosen, and the note, in one line."""
+        figures = [f"{name} {value:.3g}" for name, value in self.disagreement.items()]
+        if self.control is not None:
+            figures.append(f"model {self.kept_model} with its last layer refitted {self.control:.3g}")
+        tried = ", ".join(figures)
+        why = f": distance of outputs to the parents' mean, on held-out inputs: {tried}" if tried else ""
+        return "; ".join(filter(None, [f"{self.method}{why}", self.told_kept, self.told_control, self.note]))
+
+    @property
+    def told_kept(self) -> str:
+        """How many units of each model are kept, in words; empty if none were selected."""
+        if not self.kept:
+            return ""
+        spaces = list(self.kept.items())
+        told = [f"{space} {' + '.join(map(str, counts))}" for space, counts in spaces[:6]]
+        more = f" and {len(spaces) - 6} more spaces" if len(spaces) > 6 else ""
+        return f"units kept of each model: {', '.join(told)}{more}"
+
+    @property
+    def told_control(self) -> str:
+        """A sentence where a fusion does not pay; empty where it does, or where that is not known."""
+        if self.control is None or self.control > SAME + self.disagreement[self.method]:
+            return ""
+        return f"keeping model {self.kept_model} is as good on these inputs"
+
+
+def corrected_record(
+    method: str, scores: Mapping[str, float], left_out: Sequence[str], kept: Kept, control: Control | None
+) -> Corrected:
+    """The record of a correction.
+
+    Args:
+        method: The correction that was made.
+        scores: How far outputs are from the parents' mean, for each correction that was tried.
+        left_out: Names of weights that the correction does not reach.
+        kept: How many units of each parent are kept, by space.
+        control: One parent with its last layer refitted, if that was tried.
+    """
+    near = (control.disagreement, control.number) if control else (None, None)
+    return Corrected(method, scores, _told_left_out(left_out), kept, *near)
+
+
+def warn_of_collapse(kept: Kept, weights: Sequence[float]) -> None:
+    """Warn if hardly any unit of a parent is kept in some space: that is picking a parent, not fusing."""
+    few = [
+        f"{space}: {counts[parent]} of {sum(counts)} units are of model {parent + 1}"
+        for space, counts in kept.items()
+        for parent, share in enumerate(weights)
+        if counts[parent] < FEW * share * sum(counts) - 1
+    ]
+    if few:
+        warnings.warn(
+            f"selection keeps few units of a model ({'; '.join(few[:3])}): the network is mostly another's. If its "
+            "outputs are small, bring the models to one scale; if it knows nothing of its own, this is right",
+            CollapseWarning,
+            stacklevel=2,
+        )
+
+
+def _told_left_out(names: Sequence[str]) -> str:
+    """A sentence about the weights that a correction does not reach; empty if there are none."""
+    if not names:
+        return ""
+    listed = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+    return f"these weights were left as they are, since they are used in other ways too: {listed}"
