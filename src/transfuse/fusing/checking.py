@@ -110,13 +110,22 @@ def check_states(states: Sequence[State], layout: Layout, kind: torch.dtype) -> 
             if tensor.is_complex() and moves:
                 problems.append(f"model {number}: tensor {name} is complex and has units that move; fix its axes")
             if tensor.is_floating_point() or tensor.is_complex():
-                problems += [
-                    f"model {number}: tensor {name} {text}" for text in _unsafe(tensor, largest if moves else inf)
-                ]
+                texts = _unsafe(tensor, largest if moves else inf)
+                if texts and not moves and _same_fixed(tensor, states[0][name]):
+                    continue
+                problems += [f"model {number}: tensor {name} {text}" for text in texts]
             elif not name.endswith("num_batches_tracked") and not torch.equal(tensor, states[0][name]):
                 problems.append(f"model {number}: tensor {name} ({tensor.dtype}) differs from that of model 1")
     if problems:
         raise InputError(listing("these models cannot be fused:", problems))
+
+
+def _same_fixed(tensor: Tensor, first: Tensor) -> bool:
+    """Whether a tensor in which no unit moves is that of the first model: a causal mask, carried with its infinities.
+
+    NaN is no constant that anybody means.
+    """
+    return not bool(tensor.isnan().any()) and torch.equal(tensor, first)
 
 
 def _unsafe(tensor: Tensor, largest: float) -> list[str]:
