@@ -163,7 +163,7 @@ def test_warnings_of_other_threads_are_heard_meanwhile():
     heard = []
 
     def other():
-        with pytest.warns(UserWarning, match="from another thread"):
+        with pytest.raises(UserWarning, match="from another thread"):
             warnings.warn("from another thread", UserWarning, stacklevel=1)
         heard.append(True)
 
