@@ -2,6 +2,7 @@
 
 import inspect
 import threading
+import warnings
 
 import numpy as np
 import pytest
@@ -161,6 +162,19 @@ def test_the_network_in_a_wrapper_is_fused_and_that_is_said(kind):
     assert transfuse.trace(WRAPPERS[kind](NET), X) == LAYOUT
 
 
+def test_the_network_in_a_distributed_wrapper_is_fused_too(tmp_path):
+    distributed = torch.distributed
+    distributed.init_process_group("gloo", init_method=f"file://{tmp_path / 'meeting'}", rank=0, world_size=1)
+    try:
+        wrapped = nn.parallel.DistributedDataParallel(NET)
+        fusion = transfuse.fuse([wrapped, OTHER], X)
+        assert "model 1: it is wrapped in DistributedDataParallel" in fusion.check.note
+        assert fusion.parents[0] is NET
+        assert transfuse.trace(wrapped, X) == LAYOUT
+    finally:
+        distributed.destroy_process_group()
+
+
 def locked():
     net = build()
     net.lock = threading.Lock()
@@ -181,7 +195,21 @@ def pruned():
     return net
 
 
-UNCOPIED = {"lock": (locked, "lock"), "activation": (remembering, r"1\.seen"), "pruned": (pruned, r"0\.weight")}
+def normed():
+    net = build()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch says that it is old
+        nn.utils.weight_norm(net[0])
+    net(X)
+    return net
+
+
+UNCOPIED = {
+    "weight norm": (normed, r"0\.weight"),
+    "lock": (locked, "lock"),
+    "activation": (remembering, r"1\.seen"),
+    "pruned": (pruned, r"0\.weight"),
+}
 
 
 @pytest.mark.parametrize("kind", UNCOPIED)

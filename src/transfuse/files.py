@@ -7,6 +7,7 @@ bytes go to a temporary neighbour, are synced to the disk, and the neighbour is 
 from __future__ import annotations
 
 import ctypes
+import importlib
 import os
 import secrets
 import shutil
@@ -80,6 +81,34 @@ def whole_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
         _sync(path.parent)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[bool]:
+    """Nobody else who asks for it is in a folder at the same time, in this process or another.
+
+    Gives whether that is certain: some systems, and folders on some networks, cannot be locked. The lock is on the
+    folder itself and ends with the process, so no file is left behind.
+    """
+    try:
+        handle = os.open(folder, os.O_RDONLY)
+    except OSError:  # Windows opens no folders
+        yield False
+        return
+    try:
+        yield _is_locked(handle)
+    finally:
+        os.close(handle)  # which unlocks it
+
+
+def _is_locked(handle: int) -> bool:
+    """Whether an open folder could be locked, after whoever has locked it before is done."""
+    try:
+        system = importlib.import_module("fcntl")
+        system.flock(handle, system.LOCK_EX)
+    except (ImportError, OSError):
+        return False
+    return True
 
 
 def check_regular(path: str | os.PathLike[str]) -> None:

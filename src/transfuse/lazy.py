@@ -76,8 +76,21 @@ def transformed(state: State, change: Callable[[str, Tensor], Tensor]) -> LazySt
     return LazyState(list(entries_of(state).values()), lambda entry: change(entry.name, state[entry.name]))
 
 
-def in_type(name: str, tensor: Tensor, kind: torch.dtype) -> Tensor:
+def _as_infinite(given: Tensor, new: Tensor) -> bool:
+    """Whether a tensor is infinite where one that was given is, in the same way, and nowhere else."""
+    if given.shape != new.shape or not torch.equal(new.isfinite(), given.isfinite()):
+        return False
+    return bool((new.isfinite() | (new == given.to(new))).all())
+
+
+def in_type(name: str, tensor: Tensor, kind: torch.dtype, given: State | None = None) -> Tensor:
     """A tensor of a result in the type in which it is given back.
+
+    Args:
+        name: Of the tensor.
+        tensor: In the type in which it was computed.
+        kind: The type that is wanted.
+        given: What the result was made of: a tensor may hold infinity where this one does, as causal masks do.
 
     Raises:
         InputError: it would hold NaN or infinity there, naming the tensor and the type.
@@ -87,7 +100,7 @@ def in_type(name: str, tensor: Tensor, kind: torch.dtype) -> Tensor:
         tensor([70144.], dtype=torch.bfloat16)
     """
     new = tensor.to(kind)
-    if _finite(new):
+    if _finite(new) or (given is not None and name in given and _as_infinite(given[name], new)):
         return new
     if not _finite(tensor):
         raise InputError(

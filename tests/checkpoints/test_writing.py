@@ -2,6 +2,8 @@
 
 import json
 import re
+import shutil
+import threading
 from dataclasses import replace
 
 import pytest
@@ -17,6 +19,7 @@ from transfuse.checkpoints import (
     check_writable,
     open_checkpoint,
     origins_of,
+    sharded_files,
     write_checkpoint,
 )
 from transfuse.checkpoints.provenance import Origin, marker
@@ -104,3 +107,46 @@ def test_names_in_a_card_are_shown_and_nothing_else(tmp_path):
 def test_the_same_work_writes_the_same_bytes(tmp_path):
     first, second = (write(tmp_path / name, TENSORS)[0].read_bytes() for name in ("a.safetensors", "b.safetensors"))
     assert first == second
+
+
+def test_two_runs_onto_one_index_leave_a_whole_checkpoint(tmp_path, monkeypatch):
+    """One writes all it has while the other has put its shards, but not yet the index that names them."""
+    like = plain(tmp_path, TENSORS)
+    out = tmp_path / "fused.safetensors.index.json"
+    waits, ended = threading.Event(), threading.Event()
+    write_index = sharded_files.write_whole
+
+    def slowly(path, content):
+        if threading.current_thread().name == "slow":
+            waits.set()
+            ended.wait(0.5)
+        return write_index(path, content)
+
+    def written(factor):
+        tensors = {name: tensor * factor for name, tensor in TENSORS.items()}
+        write_checkpoint(out, Output(tensors, like, MADE, shard_bytes=8))
+
+    monkeypatch.setattr(sharded_files, "write_whole", slowly)
+    written(1)
+    slow = threading.Thread(target=written, args=(2,), name="slow")
+    slow.start()
+    waits.wait(5)
+    quick = threading.Thread(target=lambda: (written(3), ended.set()))
+    quick.start()
+    slow.join()
+    quick.join()
+    found = open_checkpoint(out)
+    assert set(found.tensors) == set(TENSORS)
+    assert {file.name for file in found.files} == {each.name for each in tmp_path.glob("fused-*.safetensors")}
+
+
+def test_where_a_folder_cannot_be_locked_only_known_shards_go(tmp_path, monkeypatch):
+    like = plain(tmp_path, TENSORS)
+    out = tmp_path / "fused.safetensors.index.json"
+    monkeypatch.setattr("transfuse.files._is_locked", lambda handle: False)
+    old = write_checkpoint(out, Output(dict(TENSORS), like, MADE, shard_bytes=8))[1]
+    strange = old.with_name(old.name.replace(old.name.split("-")[1], "0" * 8))
+    shutil.copy(old, strange)  # of a run that has not written its index yet
+    write_checkpoint(out, Output({name: 2 * each for name, each in TENSORS.items()}, like, MADE, shard_bytes=8))
+    assert strange.exists()
+    assert not old.exists()

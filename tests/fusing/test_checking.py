@@ -112,3 +112,41 @@ def test_models_that_share_memory_with_each_other_are_fused_and_left_alone():
     assert len(owned) == 4 * 4
     assert not owned & {tensor.untyped_storage().data_ptr() for tensor in shared.values()}
     assert all(torch.equal(shared[name], before[name]) for name in before)
+
+
+class Masked(nn.Module):
+    """Attention with a causal mask that is saved with the weights, as in many small GPTs."""
+
+    def __init__(self, hidden=float("-inf"), places=5):
+        super().__init__()
+        self.query, self.up, self.down = nn.Linear(4, 8), nn.Linear(8, 6), nn.Linear(6, 3)
+        self.register_buffer("mask", torch.full((places, places), hidden).triu(1))
+
+    def forward(self, x):
+        query = self.query(x)
+        seen = (query @ query.transpose(1, 2) + self.mask).softmax(-1) @ query
+        return self.down(torch.relu(self.up(seen)))
+
+
+@pytest.mark.parametrize("method", ["auto", "wb"])
+def test_infinities_of_a_mask_that_all_models_have_are_carried(method):
+    torch.manual_seed(0)
+    one, other = Masked(), Masked()
+    x = torch.randn(2, 5, 4)
+    fusion = transfuse.fuse([one, other], x, method=method)
+    assert torch.equal(fusion.model.mask, one.mask)
+    assert fusion.model(x).isfinite().all()
+    assert torch.equal(transfuse.align(other, to=one, example_inputs=x).mask, one.mask)
+
+
+@pytest.mark.parametrize("hidden", [float("inf"), float("nan"), -1e9])
+def test_infinities_that_differ_are_refused(hidden):
+    with pytest.raises(InputError, match=r"model [12]: tensor mask"):
+        transfuse.fuse([Masked(), Masked(hidden)], torch.randn(2, 5, 4), check=False)
+
+
+def test_nan_in_all_models_is_refused():
+    layout = transfuse.trace(Masked(), torch.randn(2, 5, 4))
+    broken = [Masked(float("nan")).state_dict() for _ in range(2)]
+    with pytest.raises(InputError, match="model 1: tensor mask holds NaN"):
+        transfuse.fuse_states(broken, layout)

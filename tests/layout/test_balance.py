@@ -1,5 +1,6 @@
 """Balance: rescaled copies of a network come to the same scale, however deep it is."""
 
+import copy
 from itertools import pairwise
 
 import numpy as np
@@ -119,3 +120,23 @@ def test_spaces_are_balanced_in_closed_form():
 def test_a_space_that_no_weight_scales_with_stays():
     assert balancing_shifts([Term(1.0, {"a": 1}), Term(1.0, {"a": -1})], ["a", "b"]) == {"a": 0.0, "b": 0.0}
     assert balancing_shifts([], ["a"]) == {"a": 0.0}
+
+
+@torch.no_grad()
+def test_dead_units_keep_their_scale_and_scaling_them_changes_no_fusion():
+    """Nothing says how large a unit is that nothing produces or reads: it computes the same in any scale."""
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(3, 5), nn.ReLU(), nn.Linear(5, 2))
+    net[0].weight[1], net[0].bias[1], net[2].weight[:, 2] = 0.0, 0.0, 0.0
+    twin = copy.deepcopy(net)
+    factors = torch.tensor([2.0, 1e3, 1e-3, 0.5, 10.0])
+    twin[0].weight.mul_(factors[:, None])
+    twin[0].bias.mul_(factors)
+    twin[2].weight.div_(factors)
+    x = torch.randn(7, 3)
+    layout = trace(net, x)
+    scaled = balanced(net.state_dict(), layout)
+    torch.testing.assert_close(scaled["2.weight"][:, 1], net[2].weight[:, 1])
+    torch.testing.assert_close(scaled["0.weight"][2], net[0].weight[2])
+    fusion = fuse([net, twin], x, correct="none")
+    torch.testing.assert_close(fusion.model(x), net(x), rtol=1e-4, atol=1e-5)

@@ -1,6 +1,8 @@
 """Guards: whatever is done in between, modules and random states are as they were."""
 
 import random
+import threading
+import warnings
 
 import numpy as np
 import pytest
@@ -155,3 +157,34 @@ def test_tracing_leaves_such_parameters_as_they_were(write, recorder):
     numbers = {name: tensor.clone() for name, tensor in model.state_dict().items()}
     transfuse.trace(model, torch.arange(4), recorder=recorder)
     assert all(torch.equal(tensor, numbers[name]) for name, tensor in model.state_dict().items())
+
+
+def test_warnings_of_other_threads_are_heard_meanwhile():
+    heard = []
+
+    def other():
+        with pytest.raises(UserWarning, match="from another thread"):
+            warnings.warn("from another thread", UserWarning, stacklevel=1)
+        heard.append(True)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with undisturbed(nn.Linear(2, 2)):
+            warnings.warn("not heard, and no error", UserWarning, stacklevel=1)
+            thread = threading.Thread(target=other)
+            thread.start()
+            thread.join()
+        assert heard == [True]
+        with pytest.raises(UserWarning, match="heard again"):
+            warnings.warn("heard again", UserWarning, stacklevel=1)
+
+
+def test_filters_that_another_thread_changes_meanwhile_stay_changed():
+    with warnings.catch_warnings():
+        before = list(warnings.filters)
+        with undisturbed(nn.Linear(2, 2)):
+            thread = threading.Thread(target=lambda: warnings.simplefilter("ignore", ResourceWarning))
+            thread.start()
+            thread.join()
+        assert list(warnings.filters)[1:] == [each for each in before if each != warnings.filters[0]]
+        assert warnings.filters[0][::2] == ("ignore", ResourceWarning, 0)

@@ -38,8 +38,10 @@ def linear(t, call):
         lambda: Net(lambda y: torch.stack([y, 0 * y + 1e9], 1)),
         lambda: Net(lambda y: (y, torch.full((1,), 1e9))),
         lambda: Net(bias=1e4),
+        lambda: Net(bias=1e6),
+        lambda: Net(bias=1e9),
     ],
-    ids=["plain", "offset", "a large column", "a large channel", "a large other output", "a large bias"],
+    ids=["plain", "offset", "a large column", "a large channel", "a large other output", "a large bias", "1e6", "1e9"],
 )
 def test_a_false_symmetry_is_seen(net, seed):
     torch.manual_seed(seed)
@@ -78,8 +80,26 @@ def test_outputs_that_do_not_react_are_judged_by_their_rounding():
         assert transfuse.trace(net, X).units == {"up.out": 5}
 
 
-def test_example_inputs_that_are_all_the_same_prove_as_well():
-    assert transfuse.trace(Net(bias=1e6), torch.ones(4, 3)).units == {"up.out": 5}
+@pytest.mark.parametrize("bias", [0.0, 1e6, 1e9])
+def test_example_inputs_that_are_all_the_same_prove_as_well(bias):
+    assert transfuse.trace(Net(bias=bias), torch.ones(4, 3)).units == {"up.out": 5}
+
+
+@pytest.mark.parametrize("bias", [1e4, 1e6, 1e9])
+def test_a_large_bias_is_no_reason_to_doubt_a_layout(bias):
+    for seed in range(3):
+        torch.manual_seed(seed)
+        deep = nn.Sequential(*[nn.Sequential(nn.Linear(3, 3), nn.Tanh()) for _ in range(20)], nn.Linear(3, 2))
+        nn.init.constant_(deep[-1].bias, bias)
+        for net in (Net(bias=bias), Net(bias=bias, between=torch.relu), deep):
+            assert transfuse.trace(net, X).units
+
+
+def test_rounding_inside_that_hides_the_outputs_is_not_called_a_wrong_rule():
+    """Of float32 at 1e4, the last digit is as large as a tenth of what the weights do."""
+    torch.manual_seed(0)
+    with pytest.raises(ProofError, match="cannot be proved: a change of 1e-08 of the weights"):
+        transfuse.trace(Net(lambda y: y.float().to(y.dtype), bias=1e4), X)
 
 
 def test_every_column_has_a_limit_of_its_own():

@@ -71,8 +71,11 @@ def averaged(
     `parts` are every model's, where they are carried already.
     """
     if tensor not in problem.blocks:
-        result = torch.empty_like(problem.states[0][tensor])
+        first = problem.states[0][tensor]
+        result = torch.empty_like(first)
         spread_of(problem.shares, (problem.states[model][tensor] for model in problem.counted), result)
+        if not bool(result.isfinite().all()):  # infinities of a mask, the same in all models, have no difference
+            result = torch.where(first.isfinite(), result, first)
         return result, 0.0
     result = problem.states[0][tensor].new_empty(problem.shape(tensor))
     return result, term(problem, tensor, couplings, parts, into=result)

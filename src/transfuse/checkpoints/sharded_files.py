@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ..errors import InputError, listing
-from ..files import put, read_text, temporary_files, write_whole
+from ..files import locked, put, read_text, temporary_files, write_whole
 from ..lazy import Entry, LazyState, entries_of
 from .format import Format, Opener, Output
 from .provenance import sha256
@@ -83,6 +83,8 @@ def write_shards(out: Path, output: Output) -> list[Path]:
 
     The index names the old shards or the new ones, whatever happens. At the end those that it does not name go: the old
     ones; after an error or an interruption the new ones; and those that a run left which was killed at that moment.
+    Meanwhile the folder is locked: the shards of another run that has not written its index yet are named by none.
+    Where it cannot be locked, only the old ones and the own ones go.
     """
     tensors, metadata = stored(output)
     groups = _groups(list(tensors.entries.values()), output.shard_bytes)
@@ -94,13 +96,15 @@ def write_shards(out: Path, output: Output) -> list[Path]:
         homes = {entry.name: file.name for file, group in zip(files, groups, strict=True) for entry in group}
         total = sum(entry.bytes for group in groups for entry in group)
         index = {"metadata": {"total_size": total}, "weight_map": homes}
-        try:
-            for temporary, file in zip(temporaries, files, strict=True):
-                put(temporary, file)
-            write_whole(out, (json.dumps(index, indent=2) + "\n").encode())
-        finally:
-            for unused in _unused_shards(out):
-                unused.unlink(missing_ok=True)
+        with locked(out.parent) as certain:
+            known = shards_named_by(out) | set(files)
+            try:
+                for temporary, file in zip(temporaries, files, strict=True):
+                    put(temporary, file)
+                write_whole(out, (json.dumps(index, indent=2) + "\n").encode())
+            finally:
+                for unused in _unused_shards(out) if certain else _unused_shards(out) & known:
+                    unused.unlink(missing_ok=True)
     return [out, *files]
 
 

@@ -225,4 +225,4 @@ def _in_types(tensors: State, like: Mapping[str, Entry], dtype: torch.dtype | No
     for name, entry in entries_of(tensors).items():
         own = like[name].dtype
         entries.append(Entry(name, dtype if dtype is not None and own.is_floating_point else own, entry.shape))
-    return LazyState(entries, lambda entry: in_type(entry.name, tensors[entry.name], entry.dtype))
+    return LazyState(entries, lambda entry: in_type(entry.name, tensors[entry.name], entry.dtype, tensors))

@@ -108,13 +108,23 @@ def check_states(states: Sequence[State], layout: Layout, kind: torch.dtype) -> 
             if tensor.is_complex() and moves:
                 problems.append(f"model {number}: tensor {name} is complex and has units that move; fix its axes")
             if tensor.is_floating_point() or tensor.is_complex():
-                problems += [
-                    f"model {number}: tensor {name} {text}" for text in _unsafe(tensor, largest if moves else inf)
-                ]
+                texts = _unsafe(tensor, largest if moves else inf)
+                if texts and not moves and all(_same_fixed(tensor, other[name]) for other in states):
+                    continue
+                problems += [f"model {number}: tensor {name} {text}" for text in texts]
             elif not name.endswith("num_batches_tracked") and not torch.equal(tensor, states[0][name]):
                 problems.append(f"model {number}: tensor {name} ({tensor.dtype}) differs from that of model 1")
     if problems:
         raise InputError(listing("these models cannot be fused:", problems))
+
+
+def _same_fixed(tensor: Tensor, other: Tensor) -> bool:
+    """Whether a tensor in which no unit moves is infinite where that of another model is: a causal mask, say.
+
+    NaN is no constant that anybody means.
+    """
+    same = tensor.shape == other.shape and torch.equal(tensor.isfinite(), other.isfinite())
+    return same and bool((tensor.isfinite() | (tensor == other)).all())
 
 
 def _unsafe(tensor: Tensor, largest: float) -> list[str]:
@@ -127,7 +137,7 @@ def _unsafe(tensor: Tensor, largest: float) -> list[str]:
     if small:
         return []
     if not tensor.isfinite().all():
-        return ["holds NaN or infinity"]
+        return ["holds NaN or infinity (infinity is taken where no unit moves and all models hold the same, as masks)"]
     norm = float(torch.linalg.vector_norm(tensor.double())) if largest < inf else 0.0
     return [] if norm < largest else [f"has a norm of {norm:.2g}, too large for sums of products; use float64"]
 

@@ -291,4 +291,4 @@ def align(
     own = model_state(twin)
     kind = type_of([own, model_state(to)])
     moved = in_scale_of(working_state(model_state(to), kind), working_state(own, kind), fusion.layout)
-    return with_state(twin, {name: in_type(name, tensor, own[name].dtype) for name, tensor in moved.items()})
+    return with_state(twin, {name: in_type(name, tensor, own[name].dtype, own) for name, tensor in moved.items()})

@@ -52,7 +52,7 @@ def _lazy_means(problem: Problem, couplings: Sequence[Couplings], like: State) -
 
     def made(entry: Entry) -> Tensor:
         if entry.dtype.is_floating_point or entry.dtype.is_complex:
-            return in_type(entry.name, mean(problem, entry.name, couplings), entry.dtype)
+            return in_type(entry.name, mean(problem, entry.name, couplings), entry.dtype, like)
         return problem.carried(0, entry.name, couplings[0])
 
     return LazyState([_resized(problem, entry) for entry in entries.values()], made)
@@ -62,7 +62,7 @@ def _lazily_carried(problem: Problem, model: int, couplings: Couplings, like: St
     """The tensors of one model in the common order, in its own types."""
     entries = [_resized(problem, entry) for entry in entries_of(like).values()]
     return LazyState(
-        entries, lambda entry: in_type(entry.name, problem.carried(model, entry.name, couplings), entry.dtype)
+        entries, lambda entry: in_type(entry.name, problem.carried(model, entry.name, couplings), entry.dtype, like)
     )
 
 
@@ -115,8 +115,8 @@ def as_type(name: str, tensor: Tensor, like: Tensor) -> Tensor:
     """A tensor in the type of another, which it shares no memory with.
 
     Raises:
-        InputError: it would hold NaN or infinity there.
+        InputError: it would hold NaN or infinity there, and the other does not.
     """
-    new = in_type(name, tensor, like.dtype).contiguous()
+    new = in_type(name, tensor, like.dtype, {name: like}).contiguous()
     shares = new.untyped_storage().data_ptr() == like.untyped_storage().data_ptr()
     return new.clone(memory_format=torch.contiguous_format) if shares else new

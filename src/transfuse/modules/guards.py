@@ -12,7 +12,7 @@ import random
 import threading
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,8 +44,7 @@ def _undisturbed(models: Sequence[nn.Module]) -> Iterator[None]:
     tensors = [_TensorBefore.of(tensor) for model in models for tensor in (*model.parameters(), *model.buffers())]
     fast_path = torch.backends.mha.get_fastpath_enabled()
     try:
-        with private_randomness(), evaluating(*models), torch.no_grad(), warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with private_randomness(), evaluating(*models), torch.no_grad(), _no_warnings():
             torch.backends.mha.set_fastpath_enabled(False)
             yield
     finally:
@@ -54,6 +53,34 @@ def _undisturbed(models: Sequence[nn.Module]) -> Iterator[None]:
             before.put_back()
         for tensor in tensors:
             tensor.put_back()
+
+
+class _InThread:
+    """Stands where a filter of warnings has the pattern of its text: it fits all texts in one thread, for a while."""
+
+    def __init__(self) -> None:
+        self.thread: int | None = threading.get_ident()
+
+    def match(self, text: str) -> bool:
+        """Whether a warning comes from that thread, which is all that counts."""
+        return threading.get_ident() == self.thread
+
+
+@contextmanager
+def _no_warnings() -> Iterator[None]:
+    """No warnings in this thread; filters of the process are as they are for all others, who may change them too.
+
+    `warnings.catch_warnings` would put back, at the end, what other threads have changed in between.
+    """
+    ours = _InThread()
+    entry = ("ignore", ours, Warning, None, 0)
+    warnings.filters.insert(0, entry)  # type: ignore[attr-defined]
+    try:
+        yield
+    finally:
+        ours.thread = None  # nothing any more, should a list that still has it be put back by somebody else
+        with suppress(ValueError):
+            warnings.filters.remove(entry)  # type: ignore[attr-defined]
 
 
 @contextmanager

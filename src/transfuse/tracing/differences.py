@@ -13,7 +13,7 @@ from torch import Tensor
 
 _ROUNDED = 1e-6  # absolute: outputs that are disturbed by less are zero but for rounding
 _USUAL = 1e-2  # an output that is disturbed by less than this part of what is usual beside it is so by chance
-_ROUNDINGS = 1000  # of what samples share, which what is allowed must be above where it is left out
+_ROUNDINGS = 1000  # of what samples share: where it is left out, these must be allowed, and samples differ by more
 
 
 @dataclass(frozen=True, order=True)
@@ -61,11 +61,14 @@ class Limits:
             return Limits(reach, scale.allowed(0 * reach, reach), 0.0)
         eps = torch.finfo(own.dtype).eps
         (far, own_far), (near, own_near) = _reactions(own, disturbed), _reactions(disturbed, nudged)
-        apart = scale.allowed(0 * own_far, own_far) > _ROUNDINGS * eps * far
+        apart = own_far > _ROUNDINGS * eps * far
         reach = torch.where(apart, own_far, far) / scale.disturbance
         reach = torch.maximum(reach, eps**0.5 * size).clamp(min=max(_ROUNDED, _USUAL * float(reach.median())))
+        # What samples share is left out, but it is rounded all the same: the share of the nudge that rounding is.
+        rounding = torch.where(apart, min(_ROUNDINGS * eps / scale.nudge, scale.amplified) * near, 0)
         near = torch.where(apart, own_near, near)
-        return Limits(reach, scale.allowed(near, reach), float(near.max() / reach.max()))
+        allowed = torch.maximum(scale.allowed(near, reach), rounding)
+        return Limits(reach, allowed, float(near.max() / reach.max()))
 
 
 @dataclass(frozen=True)
