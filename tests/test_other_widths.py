@@ -11,7 +11,7 @@ from torch import nn
 
 import transfuse
 from transfuse import InputError
-from transfuse.layout import random_actions
+from transfuse.layout import random_elements
 from zoo_problems import another, assert_same_function, sample
 
 X = torch.randn(2, 3)
@@ -62,8 +62,8 @@ def test_units_that_were_doubled_and_moved_are_merged_again(name, method, seed):
 
 
 def moved(state, layout, seed):
-    actions = random_actions(layout, layout.widths(state), np.random.default_rng(seed), symmetries=False)
-    return transfuse.permute(state, layout, actions)
+    elements = random_elements(layout, layout.widths(state), np.random.default_rng(seed), symmetries=False)
+    return transfuse.permute(state, layout, elements)
 
 
 def test_a_narrower_target_keeps_more_by_merging_like_units_than_by_merging_neighbours():

@@ -18,6 +18,7 @@ from ..arguments import FUNCTION, NETWORK, NETWORKS, PROGRESS, SWITCH, TEXT, WEI
 from ..errors import InputError, listing
 from ..modules import alone, check_copies, live_tensors, shares_of, undisturbed, unwrapped
 from ..progress import Progress, unwatched, watching
+from ..renamed import OldAttribute
 from ..types import Forward, Watch
 from .affine import has_constant
 from .batch_norm import norms_of
@@ -89,7 +90,7 @@ def correct(  # noqa: PLR0913
     shares = shares_of(weights, len(given))
     with watching(progress, "correcting") as watch:
         result, done = best_of(rows, Uncorrected(model, given, shares, batches, biases), watch, forced=method != AUTO)
-    result.correction = done  # type: ignore[assignment]
+    result.correction, result.recalibration = done, OldAttribute(".recalibration")  # type: ignore[assignment]
     return result
 
 

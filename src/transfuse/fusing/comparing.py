@@ -15,7 +15,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from ..corrections import Corrected
 from ..modules import live_tensors, ties_of
+from ..renamed import OldAttribute
 
 SHOWN = 5  # differences that a message tells: the first ones lead to the others
 LONGEST = 60  # characters of a value in a message
@@ -23,6 +25,7 @@ DEPTH = 6  # of containers and objects in attributes that are looked into
 
 # What every module keeps for itself; tensors, parts and hooks are compared on their own.
 _INTERNAL = frozenset(vars(nn.Module())) | {"_flat_weights", "_is_hf_initialized", "_backward_compatibility_gradients"}
+_TOLD = (Corrected, OldAttribute)  # what `correct` says on a module, which no forward pass reads
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks")
 
 
@@ -54,7 +57,10 @@ def _of_modules(path: str, one: nn.Module, other: nn.Module, names: tuple[str, s
     if type(one) is not type(other):
         yield _told(path or "the network", _class(one), _class(other), names)
     prefix = f"{path}." if path else ""
-    attributes = [{key: value for key, value in vars(each).items() if key not in _INTERNAL} for each in (one, other)]
+    attributes = [
+        {key: value for key, value in vars(each).items() if key not in _INTERNAL and not isinstance(value, _TOLD)}
+        for each in (one, other)
+    ]
     for key in dict.fromkeys([*attributes[0], *attributes[1]]):
         values = [each.get(key, "missing") for each in attributes]
         if not _same(*values):

@@ -15,7 +15,7 @@ from ..progress import Progress
 from ..types import Array
 from .cache import Values
 from .combining import Coefficients, Family, ModuleOrState
-from .geometry import Axes
+from .geometry import Frame
 from .measuring import Evaluate, Survey
 from .records import Mark, Plane
 
@@ -65,12 +65,12 @@ def plane(  # noqa: PLR0913
     )  # fmt: skip
     networks = _named({"origin": origin, "x": x, "y": y}, marks or {})
     family = Family.of(networks)
-    axes = Axes.through(*family.states[:3])
-    shown = [_Shown(name, *axes.project(state)) for name, state in zip(networks, family.states, strict=True)]
+    frame = Frame.through(*family.states[:3])
+    shown = [_Shown(name, *frame.project(state)) for name, state in zip(networks, family.states, strict=True)]
     sides = _side([each.x for each in shown], grid, margin), _side([each.y for each in shown], grid, margin)
     survey = Survey(evaluate, data, cache, workers, progress)
     canvas = _Canvas(shown, *sides)
-    for level in canvas.filled(survey, family, axes):
+    for level in canvas.filled(survey, family, frame):
         if preview is not None and len(level.x) < grid:
             preview(level)
     return canvas.picture(slice(None), slice(None))
@@ -128,11 +128,11 @@ class _Canvas:
         self.own: dict[int, Values] = {}
         self.cells: dict[tuple[int, int], Values] = {}
 
-    def filled(self, survey: Survey, family: Family, axes: Axes) -> Iterator[Plane]:
+    def filled(self, survey: Survey, family: Family, frame: Frame) -> Iterator[Plane]:
         """Measure all points, and give the plane on the grid of each level when that is full."""
         order = self._order()
         waiting = [(level, {(row, column) for row in level for column in level}) for level in levels(len(self.x))]
-        for number, values in survey.measure(family, self._points(order, axes), "plane"):
+        for number, values in survey.measure(family, self._points(order, frame), "plane"):
             if number < len(self.shown):
                 self.own[number] = values
             else:
@@ -155,9 +155,9 @@ class _Canvas:
         cells = [(row, column) for level in levels(len(self.x)) for row in level for column in level]
         return list(dict.fromkeys(cells))
 
-    def _points(self, order: Sequence[tuple[int, int]], axes: Axes) -> list[Coefficients]:
+    def _points(self, order: Sequence[tuple[int, int]], frame: Frame) -> list[Coefficients]:
         """The coefficients of all points: of the networks themselves first, then of the cells."""
         count = len(self.shown)
         own = [tuple(float(other == number) for other in range(count)) for number in range(count)]
         rest = (0.0,) * (count - 3)
-        return own + [(*axes.coefficients(self.x[column], self.y[row]), *rest) for row, column in order]
+        return own + [(*frame.coefficients(self.x[column], self.y[row]), *rest) for row, column in order]
