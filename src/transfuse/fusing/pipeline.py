@@ -29,10 +29,9 @@ from ..barycenter import CouplingMatrices, Problem, Step, objective_of
 from ..errors import InputError
 from ..layout import Layout
 from ..lazy import LazyState
-from ..modules import shares_of
 from ..progress import Progress, watching
 from ..types import State
-from .checking import LAYOUT, check_states, method_row, target_widths, warn_of_widths
+from .checking import LAYOUT, Chosen, Ready, check_states, warn_of_widths
 from .inputs import Activations
 from .outputs import as_first_model, eager_outputs, lazy_outputs
 from .results import FusedStates
@@ -62,27 +61,52 @@ def fuse_states(  # noqa: PLR0913
         progress: Show how far it is; see `fuse`.
         **options: Options of the method; `transfuse.METHODS[method].options` lists them.
     """
-    started = time.perf_counter()
     check_arguments(
         states=(states, STATES), layout=(layout, LAYOUT), method=(method, TEXT), weights=(weights, optional(WEIGHTS)),
         widths=(widths, optional(WIDTHS)), activations=(activations, optional(ACTIVATIONS)),
         aligned=(aligned, SWITCH), low_memory=(low_memory, SWITCH), seed=(seed, SEED), progress=(progress, PROGRESS),
     )  # fmt: skip
-    row = method_row(method, options)
-    if row.terms not in (None, "weights") and activations is None:
-        raise InputError(f"method {method} matches units by {row.terms}, which states alone do not have; use `fuse`")
+    chosen = Chosen.of(method, options)
+    if chosen.row.terms not in (None, "weights") and activations is None:
+        raise InputError(
+            f"method {method} matches units by {chosen.row.terms}, which states alone do not have; use `fuse`"
+        )
     if not states:
         raise InputError("states is empty; give one or more states to fuse")
     layout.check(*states)
-    shares = shares_of(weights, len(states))
+    ready = Ready.of(states, layout, weights=weights, widths=widths)
+    return fused_states(
+        chosen, ready, activations, aligned=aligned, low_memory=low_memory, seed=seed, progress=progress
+    )
+
+
+def fused_states(  # noqa: PLR0913
+    chosen: Chosen, ready: Ready, activations: Activations | None = None, *, aligned: bool = True,
+    low_memory: bool = False, seed: int = 0, progress: Progress = False,
+) -> FusedStates:  # fmt: skip
+    """Fuse what was checked before: the pipeline that `fuse`, `fuse_states` and the command share.
+
+    Args:
+        chosen: The method and its options.
+        ready: The states, their layout and proportions, and the widths of the target.
+        activations: What units are matched by, beside weights or instead.
+        aligned: Give every model in the common order as well.
+        low_memory: Keep no tensor of lazy states; see `fuse_states`.
+        seed: Seed of the order of sweeps and of restarts.
+        progress: Show how far it is; see `fuse`.
+
+    Raises:
+        InputError: the numbers in the states cannot be fused.
+    """
+    started = time.perf_counter()
+    row, states, layout, shares, wanted = chosen.row, ready.states, ready.layout, ready.shares, ready.widths
     check_states(states, layout, type_of(states))
-    wanted = target_widths(layout, layout.widths(states[0]), widths or {})
     warn_of_widths(states, layout, wanted)
     own = working_states(states, layout, balance=row.balance, low_memory=low_memory)
     order = own_order(own, shares) if row.order_free else list(range(len(own)))
     problem = _problem(own, layout, shares, wanted, order, activations)
-    with watching(progress, method) as watch:
-        found, steps = row.couple(problem, np.random.default_rng(seed), watch, **options)
+    with watching(progress, chosen.method) as watch:
+        found, steps = row.couple(problem, np.random.default_rng(seed), watch, **chosen.options)
     if activations:  # they count in the objective that is told
         steps = Step.told(steps, lambda: objective_of(problem, found))
     couplings = as_first_model([found[order.index(model)] for model in range(len(own))])
@@ -99,11 +123,11 @@ def fuse_states(  # noqa: PLR0913
         couplings=tuple(map(CouplingMatrices, couplings)),
         history=history,
         status="; ".join(step.note for step in history if step.note) or "converged",
-        method=method,
+        method=chosen.method,
         weights=tuple(shares),
         layout=layout,
         seed=seed,
-        options=options,
+        options=chosen.options,
         seconds=time.perf_counter() - started,
     )
 
