@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from ..activations import Terms
 from ..arguments import (
     PROGRESS,
     SEED,
@@ -32,17 +33,16 @@ from ..lazy import LazyState
 from ..progress import Progress, watching
 from ..types import State
 from .checking import LAYOUT, Chosen, Ready, check_states, warn_of_widths
-from .inputs import Activations
 from .outputs import as_first_model, eager_outputs, lazy_outputs
 from .results import FusedStates
 from .working import own_order, type_of, working_states
 
-ACTIVATIONS = instance(Activations, "activations, which `fuse` makes of data")
+ACTIVATIONS = instance(Terms, "activations, which `fuse` makes of data")
 
 
 def fuse_states(  # noqa: PLR0913
     states: Sequence[State], layout: Layout, *, method: str = "auto", weights: Sequence[float] | None = None,
-    widths: Mapping[str, int] | None = None, activations: Activations | None = None, aligned: bool = True,
+    widths: Mapping[str, int] | None = None, activations: Terms | None = None, aligned: bool = True,
     low_memory: bool = False, seed: int = 0, progress: Progress = False, **options: Any,
 ) -> FusedStates:  # fmt: skip
     """Fuse states on a layout, without running any network.
@@ -81,7 +81,7 @@ def fuse_states(  # noqa: PLR0913
 
 
 def fused_states(  # noqa: PLR0913
-    chosen: Chosen, ready: Ready, activations: Activations | None = None, *, aligned: bool = True,
+    chosen: Chosen, ready: Ready, activations: Terms | None = None, *, aligned: bool = True,
     low_memory: bool = False, seed: int = 0, progress: Progress = False,
 ) -> FusedStates:  # fmt: skip
     """Fuse what was checked before: the pipeline that `fuse`, `fuse_states` and the command share.
@@ -134,13 +134,11 @@ def fused_states(  # noqa: PLR0913
 
 def _problem(
     own: Sequence[State], layout: Layout, shares: Sequence[float], widths: Mapping[str, int], order: Sequence[int],
-    activations: Activations | None,
+    activations: Terms | None,
 ) -> Problem:  # fmt: skip
     """The models in an order, with activations as further terms if they count."""
     proportions = [shares[model] for model in order]
     if activations is None:
         return Problem([own[model] for model in order], layout, proportions, widths)
-    labelled = activations.terms.beside(own, layout, weights=activations.weights)
-    return Problem(
-        [labelled.states[model] for model in order], labelled.layout, proportions, widths, labelled.importance
-    )
+    states, layout, importance = activations.beside(own, layout)
+    return Problem([states[model] for model in order], layout, proportions, widths, importance)

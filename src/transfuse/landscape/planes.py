@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -66,7 +66,7 @@ def plane(  # noqa: PLR0913
     networks = _named({"origin": origin, "x": x, "y": y}, marks or {})
     family = Family.of(networks)
     frame = Frame.through(*family.states[:3])
-    shown = [_Shown(name, *frame.project(state)) for name, state in zip(networks, family.states, strict=True)]
+    shown = [Mark(name, *frame.project(state), {}) for name, state in zip(networks, family.states, strict=True)]
     sides = _side([each.x for each in shown], grid, margin), _side([each.y for each in shown], grid, margin)
     survey = Survey(evaluate, data, cache, workers, progress)
     canvas = _Canvas(shown, *sides)
@@ -74,16 +74,6 @@ def plane(  # noqa: PLR0913
         if preview is not None and len(level.x) < grid:
             preview(level)
     return canvas.picture(slice(None), slice(None))
-
-
-@dataclass(frozen=True)
-class _Shown:
-    """Where a network stands on the plane, before its values are known."""
-
-    name: str
-    x: float
-    y: float
-    distance: float
 
 
 def _named(three: Mapping[str, ModuleOrState], marks: Mapping[str, ModuleOrState]) -> dict[str, ModuleOrState]:
@@ -121,9 +111,9 @@ def levels(grid: int) -> list[list[int]]:
 
 
 class _Canvas:
-    """The values of a plane while they become known."""
+    """The values of a plane, and of the networks that are shown on it, while they become known."""
 
-    def __init__(self, shown: Sequence[_Shown], x: Array, y: Array) -> None:
+    def __init__(self, shown: Sequence[Mark], x: Array, y: Array) -> None:
         self.shown, self.x, self.y = shown, x, y
         self.own: dict[int, Values] = {}
         self.cells: dict[tuple[int, int], Values] = {}
@@ -145,9 +135,7 @@ class _Canvas:
         """The plane on a part of its rows and columns, all of whose values are known."""
         numbers = np.arange(len(self.x))
         chosen = [[self.cells[row, column] for column in numbers[columns]] for row in numbers[rows]]
-        marks = [
-            Mark(each.name, each.x, each.y, each.distance, self.own[number]) for number, each in enumerate(self.shown)
-        ]
+        marks = [replace(each, values=self.own[number]) for number, each in enumerate(self.shown)]
         values = {name: np.array([[cell[name] for cell in line] for line in chosen]) for name in chosen[0][0]}
         return Plane(values, self.x[columns], self.y[rows], tuple(marks))
 
