@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import partial
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 from torch import Tensor
@@ -40,7 +40,8 @@ from .errors import InputError
 from .renamed import telling_new_names, told_renamed
 from .types import Watch
 
-Random = np.random.Generator
+if TYPE_CHECKING:
+    Random = np.random.Generator  # numpy loads `random`, a dozen modules, when it is first asked for
 Found = tuple[list[dict[str, Coupling]], Sequence[Step]]
 
 

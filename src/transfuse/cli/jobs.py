@@ -121,6 +121,7 @@ def opened_modules(options: Namespace, paths: Sequence[str]) -> tuple[list[nn.Mo
 
 
 def _traced(options: Namespace, opened: Sequence[Checkpoint], plan: Blueprint, given: Layout | None) -> Job:
+    """Checkpoints of a model with its layout: the one given, else that of the first checkpoint, traced."""
     model = plan.build()
     own = model.state_dict()
     checkpoints = _fitted(opened, list(own), ties_of(own))

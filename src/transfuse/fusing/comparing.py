@@ -41,6 +41,7 @@ def differences(one: nn.Module, other: nn.Module, names: tuple[str, str] = ("mod
 
 
 def _all(one: nn.Module, other: nn.Module, names: tuple[str, str]) -> Iterator[str]:
+    """All differences between two modules, lazily, for only the first ones are told."""
     ours, theirs = (dict(each.named_modules(remove_duplicate=False)) for each in (one, other))
     for path in [*ours, *(path for path in theirs if path not in ours)]:
         if path not in ours or path not in theirs:
@@ -142,6 +143,7 @@ def _same_function(one: Any, other: Any, depth: int) -> bool:
 
 
 def _same_object(one: Any, other: Any, depth: int) -> bool:
+    """Whether two objects are equal or hold equal attributes; what cannot be compared counts as equal."""
     try:
         if bool(one == other):
             return True

@@ -193,6 +193,7 @@ def _compared(first: nn.Module, model: nn.Module, trials: Sequence[Trial], numbe
 
 
 def _unlike(first: nn.Module, model: nn.Module, number: int, what: str) -> str:
+    """The message that a model differs from the first one outside its state, with what differs."""
     found = differences(first, model, ("model 1", f"model {number}"))
     return (
         listing(
@@ -209,6 +210,7 @@ def _disturbed(model: nn.Module, inputs: Arguments) -> list[Arguments]:
     random = torch.Generator().manual_seed(0)
 
     def shaken(tensor: Tensor) -> Tensor:
+        """A tensor near another, within its range; whole numbers (tokens, masks) stay as they are."""
         if not tensor.is_floating_point() or not tensor.numel() or not bool(tensor.isfinite().all()):
             return tensor
         spread = float(tensor.float().std()) if tensor.numel() > 1 else 0.0
@@ -274,6 +276,7 @@ def _distance(trial: Trial, found: Sequence[Tensor]) -> tuple[float, float]:
 
 
 def _one_distance(output: Tensor, found: Tensor, noise: Tensor) -> tuple[float, float]:
+    """How far one output is from that of a trial: in tremors of the worst column, and as a share of its size."""
     one, other = _rows(output), _rows(found)
     if not (output.is_floating_point() or output.is_complex()):
         share = float((one != other).double().mean())

@@ -160,6 +160,7 @@ def carried_rows(
     index, factor = _index(tensor, along, first, model, elements)
 
     def taken(rows: slice) -> Tensor:
+        """Some rows of the tensor, in the order of the target."""
         own = None if factor is None else factor[rows]
         if index is None:
             return _taken(taken_slice(tensor, along, rows), along, None, own)

@@ -111,6 +111,7 @@ def _contours(plane: Plane, metric: str, levels: Sequence[float], place: ToPage)
     values = between(plane.of(metric), *finer)
 
     def on_page(x: float, y: float) -> Point:
+        """A point of the finer grid, on the drawing."""
         return place(
             float(np.interp(x / FINER, columns, plane.x)), float(np.interp(y / FINER, rows, plane.y))
         )  # fmt: skip
