@@ -16,7 +16,18 @@ import subprocess
 import sys
 from pathlib import Path
 
-HEAVY = ("matplotlib", "transformers", "ot", "scipy", "pandas", "PIL", "torchvision", "sympy", "torch._dynamo")
+HEAVY = (
+    "matplotlib",
+    "transformers",
+    "ot",
+    "scipy",
+    "pandas",
+    "PIL",
+    "torchvision",
+    "sympy",
+    "torch._dynamo",
+    "numpy.random",
+)
 SCRIPTS = {
     "python": "pass",
     "torch": "import torch",

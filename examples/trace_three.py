@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 import transfuse
-from transfuse.layout import random_actions
+from transfuse.layout import random_elements
 
 
 class ResidualCNN(nn.Module):
@@ -62,8 +62,8 @@ def difference_when_moved(model: nn.Module, x: Tensor, layout: transfuse.Layout)
     """How far outputs are from the original ones, relative to the largest, when all units move at random."""
     model, x = model.double().eval(), x.double()
     state = disturbed(model.state_dict())
-    actions = random_actions(layout, layout.widths(state), np.random.default_rng(0))
-    moved = transfuse.permute(state, layout, actions)
+    elements = random_elements(layout, layout.widths(state), np.random.default_rng(0))
+    moved = transfuse.permute(state, layout, elements)
     with torch.no_grad():
         before, after = (torch.func.functional_call(model, each, (x,)) for each in (state, moved))
     return float((after - before).abs().max() / before.abs().max())

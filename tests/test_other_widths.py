@@ -11,7 +11,7 @@ from torch import nn
 
 import transfuse
 from transfuse import InputError
-from transfuse.layout import random_actions
+from transfuse.layout import random_elements
 from zoo_problems import another, assert_same_function, sample
 
 X = torch.randn(2, 3)
@@ -62,8 +62,8 @@ def test_units_that_were_doubled_and_moved_are_merged_again(name, method, seed):
 
 
 def moved(state, layout, seed):
-    actions = random_actions(layout, layout.widths(state), np.random.default_rng(seed), symmetries=False)
-    return transfuse.permute(state, layout, actions)
+    elements = random_elements(layout, layout.widths(state), np.random.default_rng(seed), symmetries=False)
+    return transfuse.permute(state, layout, elements)
 
 
 def test_a_narrower_target_keeps_more_by_merging_like_units_than_by_merging_neighbours():
@@ -211,8 +211,12 @@ def test_extreme_values_and_products_with_weights_grow_to_any_width():
 
 def test_parents_that_would_have_to_grow_so_are_warned_of():
     small, large, x = Reduced(nn.LayerNorm, 5), Reduced(nn.LayerNorm, 8), torch.randn(4, 3)
-    with pytest.warns(transfuse.WidthWarning, match=r"model 2: space up\.out cannot grow from 5 to 8"):
-        transfuse.fuse([large, small], x, correct="none")
+    layout, states = transfuse.trace(large, x), [large.state_dict(), small.state_dict()]
+    for call in (lambda: transfuse.fuse([large, small], x, correct="none"),
+                 lambda: transfuse.fuse_states(states, layout)):  # fmt: skip
+        with pytest.warns(transfuse.WidthWarning, match=r"model 2: space up\.out cannot grow from 5 to 8") as warned:
+            call()
+        assert [each.filename for each in warned] == [__file__]
     transfuse.fuse([small, large], x, correct="none")
 
 

@@ -1,6 +1,9 @@
 """Old names give errors that tell the new ones: in the package, of records, of arguments and of the command line."""
 
+import copy
+import importlib
 import inspect
+import pickle
 import re
 from pathlib import Path
 
@@ -17,10 +20,21 @@ NET = nn.Linear(3, 2)
 X = torch.zeros(2, 3)
 
 
-@pytest.mark.parametrize("old", [old.removeprefix("transfuse.") for old in RENAMED if old.startswith("transfuse.")])
-def test_of_the_package(old):
-    with pytest.raises(AttributeError, match=rf"^transfuse\.{old} is called transfuse\.\w+ now$"):
-        getattr(transfuse, old)
+@pytest.mark.parametrize("old", [old for old in RENAMED if old.startswith("transfuse.")])
+def test_of_imports(old):
+    room, _, name = old.rpartition(".")
+    with pytest.raises(ImportError, match=rf"^{old} is called {RENAMED[old]} now$"):
+        exec(f"from {room} import {name}")
+    with pytest.raises(AttributeError, match=rf"^{old} is called {RENAMED[old]} now$"):
+        getattr(importlib.import_module(room), name)
+    assert not hasattr(importlib.import_module(room), name)
+
+
+def test_unknown_names_are_no_old_ones():
+    with pytest.raises(ImportError, match="cannot import name 'nothing'"):
+        exec("from transfuse.layout import nothing")
+    with pytest.raises(AttributeError, match=r"^module 'transfuse.layout' has no attribute 'nothing'$"):
+        _ = transfuse.layout.nothing
 
 
 def test_of_records():
@@ -45,6 +59,15 @@ ARGUMENTS = [re.fullmatch(r"(\w+)\((\w+)=\)", old) for old in RENAMED]
 def test_of_arguments_of_records(kind, old):
     with pytest.raises(TypeError, match=rf"^{kind}\({old}=\) is called {kind}\(\w+=.*\) now$"):
         getattr(transfuse, kind)(**{old: True})
+
+
+def test_of_a_corrected_module():
+    model = transfuse.correct(NET, torch.randn(20, 3), [NET, NET])
+    for each in (model, copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
+        assert each.correction.method
+        assert repr(each.recalibration) == ".recalibration is called .correction now"
+        with pytest.raises(AttributeError, match=r"^\.recalibration is called \.correction now$"):
+            _ = each.recalibration.method
 
 
 def test_of_a_table_of_corrections():
@@ -75,8 +98,8 @@ def test_of_a_file(tmp_path):
 
 
 def test_new_names_exist():
-    names = [new.removeprefix("transfuse.") for new in RENAMED.values() if new.startswith("transfuse.")]
-    assert [name for name in names if not hasattr(transfuse, name)] == []
+    names = [new.rpartition(".") for new in RENAMED.values() if new.startswith("transfuse.")]
+    assert [name for room, _, name in names if not hasattr(importlib.import_module(room), name)] == []
 
 
 @pytest.mark.parametrize(("old", "new"), RENAMED.items())

@@ -9,7 +9,7 @@ from torch.utils import _pytree as pytree
 
 import transfuse
 from transfuse.barycenter import Plan, Problem
-from transfuse.layout import Permutation, random_actions
+from transfuse.layout import Permutation, random_elements
 from transfuse.modules import tensors_in
 from zoo import call, named
 
@@ -71,8 +71,8 @@ def with_weights(model, state):
 
 def moved_twin(model, layout, seed, *, symmetries=True):
     """The same function with its units elsewhere, negated and scaled where their spaces allow."""
-    actions = random_actions(layout, layout.units, np.random.default_rng(seed), symmetries=symmetries)
-    return with_weights(model, transfuse.permute(model.state_dict(), layout, actions))
+    elements = random_elements(layout, layout.units, np.random.default_rng(seed), symmetries=symmetries)
+    return with_weights(model, transfuse.permute(model.state_dict(), layout, elements))
 
 
 def random_couplings(problem, seed, *, soft):

@@ -8,7 +8,7 @@ are imported when the first one is used.
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from .renamed import told_renamed
+from .renamed import refuse_name
 
 if TYPE_CHECKING:
     from .public import *  # noqa: F403
@@ -20,7 +20,7 @@ def __getattr__(name: str) -> object:
     """A public name, or the list of them; an old name gives an error that tells the new one."""
     public = import_module(".public", __name__)
     if name != "__all__" and name not in public.__all__:
-        raise AttributeError(told_renamed(f"{__name__}.{name}") or f"module {__name__!r} has no attribute {name!r}")
+        refuse_name(__name__, name)
     return getattr(public, name)
 
 

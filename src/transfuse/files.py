@@ -154,6 +154,7 @@ def _neighbour(path: Path) -> Path:
 
 
 def _is_running(process: int) -> bool:
+    """Whether there is a process of this number; one of another user counts, too."""
     try:
         os.kill(process, 0)
     except ProcessLookupError:

@@ -9,8 +9,9 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from functools import partial
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 from torch import Tensor
@@ -35,10 +36,12 @@ from .barycenter import (
     random_target,
     shuffled,
 )
+from .errors import InputError
 from .renamed import telling_new_names, told_renamed
 from .types import Watch
 
-Random = np.random.Generator
+if TYPE_CHECKING:
+    Random = np.random.Generator  # numpy loads `random`, a dozen modules, when it is first asked for
 Found = tuple[list[dict[str, Coupling]], Sequence[Step]]
 
 
@@ -314,3 +317,16 @@ METHODS: dict[str, Method] = {
         "no matching: the plain weighted average", "McMahan et al. (2017); arXiv:1602.05629", _vanilla, passes=0
     ),
 }
+
+
+def method_named(name: str) -> Method:
+    """The row of a method.
+
+    Raises:
+        InputError: no method is called so; it tells the one that may be meant, and all.
+    """
+    if name in METHODS:
+        return METHODS[name]
+    close = get_close_matches(name, METHODS, n=1)
+    meant = f"did you mean {close[0]}? " if close else ""
+    raise InputError(f"no method is called {name!r}; {meant}the methods: {', '.join(METHODS)}")

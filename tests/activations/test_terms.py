@@ -1,5 +1,7 @@
 """Activations as terms: they find planted units again, streamed or not."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from torch import nn
@@ -120,18 +122,17 @@ def test_the_order_of_models_does_not_matter(options):
 def test_both_terms_count_alike_but_for_the_trust_in_few_samples():
     model, layout, inputs = sample("mlp_tanh")
     terms = activation_terms([model], layout, Batches.of([inputs_like(inputs, 30)]))
-    labelled = terms.beside([model.state_dict()], layout, weights=True)
+    (mixed,), _, importances = terms.beside([model.state_dict()], layout)
     moving = [name for name, axes in layout.tensors.items() if any(axis.spaces for axis in axes)]
-    weights = sum(float(labelled.states[0][name].square().sum()) for name in moving)
+    weights = sum(float(mixed[name].square().sum()) for name in moving)
     trust = {name: terms.samples[name] / (terms.samples[name] + terms.states[0][name].shape[1]) for name in terms.axes}
     activations = sum(
-        importance / trust[name] * float(labelled.states[0][name].square().sum())
-        for name, importance in labelled.importance.items()
+        importance / trust[name] * float(mixed[name].square().sum()) for name, importance in importances.items()
     )
     assert activations == pytest.approx(weights, rel=1e-9)
     assert all(samples == 30 and 0 < trust[name] < 1 for name, samples in terms.samples.items())
-    alone = terms.beside([model.state_dict()], layout, weights=False)
-    assert set(alone.layout.tensors) == set(terms.axes)
+    _, alone, _ = replace(terms, weights=False).beside([model.state_dict()], layout)
+    assert set(alone.tensors) == set(terms.axes)
 
 
 class Fork(nn.Module):

@@ -32,6 +32,7 @@ BAD = {
     "one alone": (("in/a.safetensors", *MODEL), "one checkpoint alone"),
     "more weights than models": ((*AB, *MODEL, "--weights", "1", "2", "3"), "3 weights for 2 models"),
     "weights below zero": ((*AB, *MODEL, "--weights", "1", "-2"), "expected non-negative"),
+    "negative seed": ((*AB, *MODEL, "--seed", "-1"), "'-1' is no seed; expected a whole number from 0"),
     "unknown method": ((*AB, *MODEL, "--method", "rebasn"), "did you mean rebasin?"),
     "unknown option": ((*AB, *MODEL, "--option", "restart=3"), "no option is called 'restart'"),
     "an option without a value": ((*AB, *MODEL, "--option", "restarts"), "expected KEY=VALUE"),

@@ -150,3 +150,26 @@ def test_nan_in_all_models_is_refused():
     broken = [Masked(float("nan")).state_dict() for _ in range(2)]
     with pytest.raises(InputError, match="model 1: tensor mask holds NaN"):
         transfuse.fuse_states(broken, layout)
+
+
+def test_methods_are_looked_up_and_layouts_held_against_states_once(monkeypatch):
+    """What was checked is handed on as `Chosen` and `Ready`."""
+    counted = []
+    for kind, name in ((transfuse.Method, "problems"), (transfuse.Layout, "check")):
+        own = getattr(kind, name)
+        monkeypatch.setattr(kind, name, lambda *given, own=own, name=name: (counted.append(name), own(*given))[1])
+    nets, x = [nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2)) for _ in range(2)], torch.randn(5, 3)
+    transfuse.fuse(nets, layout=transfuse.trace(nets[0], x), data=x)
+    assert sorted(counted) == ["check", "problems"]
+    counted.clear()
+    transfuse.fuse_states([state(), state()], LAYOUT)
+    assert sorted(counted) == ["check", "problems"]
+
+
+def test_wrong_weights_and_widths_are_refused_before_inputs_are_made(monkeypatch):
+    nets, x = [nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2)) for _ in range(2)], torch.randn(5, 3)
+    monkeypatch.setattr("transfuse.fusing.networks.SyntheticInputs", None)
+    with pytest.raises(InputError, match="3 weights for 2 models"):
+        transfuse.fuse(nets, x, weights=[1, 2, 3])
+    with pytest.raises(InputError, match="no space is called 'nowhere'"):
+        transfuse.fuse(nets, x, target={"nowhere": 3})

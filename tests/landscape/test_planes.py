@@ -14,7 +14,7 @@ import torch
 
 import transfuse
 from transfuse import InputError, barrier, plane
-from transfuse.landscape import Axes, Family, measuring
+from transfuse.landscape import Family, Frame, measuring
 from transfuse.landscape.planes import levels
 from zoo import named
 
@@ -61,11 +61,11 @@ def test_the_plane_at_a_mark_is_the_network_itself(name):
     found = plane(*nets[:3], evaluate, grid=2, marks={"second": nets[1], "far": nets[3]})
     assert [mark.name for mark in found.marks] == ["origin", "second", "y", "far"]
     family = Family.of(dict(zip("abc", nets[:3], strict=True)))
-    axes = Axes.through(*family.states)
+    frame = Frame.through(*family.states)
     for mark, net in zip(found.marks, nets, strict=True):
         assert mark.values["value"] == evaluate(net)
         assert found.x[0] < mark.x < found.x[-1]
-        at_mark = evaluate(family.at(axes.coefficients(mark.x, mark.y)))
+        at_mark = evaluate(family.at(frame.coefficients(mark.x, mark.y)))
         if mark.name == "far":
             assert mark.distance > 1e-3
             assert at_mark != pytest.approx(evaluate(net), rel=1e-6)

@@ -12,13 +12,13 @@ from torch import Tensor
 
 from random_layouts import layouts, states, walk
 from transfuse import Layout, LayoutError, Permutation, parse, permute
-from transfuse.layout import random_actions
+from transfuse.layout import random_elements
 
 FACTORS = (-4.0, -2.0, -1.0, -0.5, 0.5, 1.0, 2.0, 8.0)  # powers of two: multiplied and divided without rounding
 
 
 @st.composite
-def actions(draw: st.DrawFn, layout: Layout) -> dict[str, Permutation]:
+def elements(draw: st.DrawFn, layout: Layout) -> dict[str, Permutation]:
     """What each space allows, for some of the spaces."""
     drawn = {}
     for space in layout.spaces:
@@ -30,7 +30,7 @@ def actions(draw: st.DrawFn, layout: Layout) -> dict[str, Permutation]:
     return drawn
 
 
-def slowly(state: dict[str, Tensor], layout: Layout, actions: dict[str, Permutation]) -> dict[str, Tensor]:
+def slowly(state: dict[str, Tensor], layout: Layout, elements: dict[str, Permutation]) -> dict[str, Tensor]:
     """One number at a time: find its unit on every axis, take the number of the old unit, multiply."""
     moved = {}
     for name, axes in layout.tensors.items():
@@ -40,14 +40,14 @@ def slowly(state: dict[str, Tensor], layout: Layout, actions: dict[str, Permutat
             source, factor = list(index), 1.0
             for number, (axis, path, position) in enumerate(zip(axes, paths, index, strict=True)):
                 space, unit, even = path[position] or (None, 0, True)
-                if space not in actions:
+                if space not in elements:
                     continue
-                action = actions[space]
+                element = elements[space]
                 slot = sum(entry is not None and entry[:2] == (space, unit) for entry in path[:position])
-                old = int(action.order[unit])
+                old = int(element.order[unit])
                 source[number] = [p for p, entry in enumerate(path) if entry and entry[:2] == (space, old)][slot]
                 if not even:
-                    factor *= float(action.factor[unit]) ** (1 if axis.side == "produces" else -1)
+                    factor *= float(element.factor[unit]) ** (1 if axis.side == "produces" else -1)
             moved[name][index] = state[name][tuple(source)] * factor
     return moved
 
@@ -61,22 +61,22 @@ def identical(first: dict[str, Tensor], second: dict[str, Tensor]) -> None:
 
 @given(layouts(), st.data())
 def test_units_move_as_one_number_at_a_time(layout: Layout, data: st.DataObject):
-    state, drawn = states(layout, layout.units), data.draw(actions(layout))
+    state, drawn = states(layout, layout.units), data.draw(elements(layout))
     identical(permute(state, layout, drawn), slowly(state, layout, drawn))
 
 
 @settings(max_examples=50)
 @given(layouts(), st.data())
 def test_the_inverse_gives_the_state_back(layout: Layout, data: st.DataObject):
-    state, drawn = states(layout, layout.units), data.draw(actions(layout))
-    back = {name: action.inverse() for name, action in drawn.items()}
+    state, drawn = states(layout, layout.units), data.draw(elements(layout))
+    back = {name: element.inverse() for name, element in drawn.items()}
     identical(permute(permute(state, layout, drawn), layout, back), state)
 
 
 @settings(max_examples=50)
 @given(layouts(), st.data())
 def test_the_given_state_is_not_modified_and_what_nothing_moves_is_passed_on(layout: Layout, data: st.DataObject):
-    state, drawn = states(layout, layout.units), data.draw(actions(layout))
+    state, drawn = states(layout, layout.units), data.draw(elements(layout))
     before = {name: tensor.clone() for name, tensor in state.items()}
     moved = permute(state, layout, drawn)
     identical(state, before)
@@ -90,7 +90,7 @@ def test_the_given_state_is_not_modified_and_what_nothing_moves_is_passed_on(lay
 @settings(max_examples=50)
 @given(layouts(), st.data())
 def test_the_order_of_the_spaces_does_not_matter(layout: Layout, data: st.DataObject):
-    state, drawn = states(layout, layout.units), data.draw(actions(layout))
+    state, drawn = states(layout, layout.units), data.draw(elements(layout))
     one_by_one = state
     for name in reversed(drawn):
         one_by_one = permute(one_by_one, layout, {name: drawn[name]})
@@ -105,8 +105,8 @@ tensors: {up.weight: [up.out, 3], up.bias: [up.out], down.weight: [2, < up.out]}
 
 def test_a_linear_network_computes_the_same_at_another_width():
     state = states(NETWORK, {"up.out": 7})
-    action = Permutation(np.random.default_rng(0).permutation(7), np.array([1, -2, 0.5, 4, -1, -0.25, 8]))
-    moved = permute(state, NETWORK, {"up.out": action})
+    element = Permutation(np.random.default_rng(0).permutation(7), np.array([1, -2, 0.5, 4, -1, -0.25, 8]))
+    moved = permute(state, NETWORK, {"up.out": element})
     with pytest.raises(AssertionError):
         identical(moved, state)
     x = torch.tensor([1.0, -3.0, 2.0], dtype=torch.float64)
@@ -116,13 +116,13 @@ def test_a_linear_network_computes_the_same_at_another_width():
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
 def test_the_dtype_is_kept(dtype: torch.dtype):
-    action = Permutation(np.array([4, 3, 2, 1, 0]), np.array([1, -2, 0.5, 4, -1]))
-    exact = permute(states(NETWORK, NETWORK.units), NETWORK, {"up.out": action})
-    moved = permute(states(NETWORK, NETWORK.units, dtype), NETWORK, {"up.out": action})
+    element = Permutation(np.array([4, 3, 2, 1, 0]), np.array([1, -2, 0.5, 4, -1]))
+    exact = permute(states(NETWORK, NETWORK.units), NETWORK, {"up.out": element})
+    moved = permute(states(NETWORK, NETWORK.units, dtype), NETWORK, {"up.out": element})
     identical(moved, {name: tensor.to(dtype) for name, tensor in exact.items()})
 
 
-# --- Bad actions --------------------------------------------------------------------------------------------------
+# --- Bad elements ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -181,14 +181,14 @@ def test_a_state_that_does_not_fit_is_refused():
         permute({}, NETWORK, {})
 
 
-# --- Random actions -----------------------------------------------------------------------------------------------
+# --- Random elements ---------------------------------------------------------------------------------------------
 
 
 @given(st.integers(0, 2**32 - 1), st.lists(st.integers(1, 5), max_size=4), st.booleans())
-def test_random_actions_move_something_wherever_there_is_something_to_move(seed: int, widths: list[int], plain: bool):
+def test_random_elements_move_something_wherever_there_is_something_to_move(seed: int, widths: list[int], plain: bool):
     spaces = {f"s{number}": width for number, width in enumerate(widths)}
     layout = parse(f"{{spaces: {spaces}, tensors: {{}}}}")
-    drawn = random_actions(layout, layout.units, np.random.default_rng(seed), symmetries=not plain)
+    drawn = random_elements(layout, layout.units, np.random.default_rng(seed), symmetries=not plain)
     assert list(drawn) == list(spaces)
     for name, width in spaces.items():
         assert sorted(drawn[name].order.tolist()) == list(range(width))
@@ -198,15 +198,15 @@ def test_random_actions_move_something_wherever_there_is_something_to_move(seed:
 @pytest.mark.parametrize("symmetries", [True, False])
 @pytest.mark.parametrize("signs", [True, False])
 @pytest.mark.parametrize("scales", [True, False])
-def test_random_actions_use_the_symmetries_of_a_space_and_no_others(symmetries: bool, signs: bool, scales: bool):
+def test_random_elements_use_the_symmetries_of_a_space_and_no_others(symmetries: bool, signs: bool, scales: bool):
     layout = parse(f"{{spaces: {{a: 3 {'signs ' * signs}{'scales' * scales}}}, tensors: {{}}}}")
-    action = random_actions(layout, {"a": 64}, np.random.default_rng(0), symmetries=symmetries)["a"]
-    assert (action.factor < 0).any() == (symmetries and signs)
-    assert (action.factor > 0).any()
-    assert (action.factor.abs() != 1).any() == (symmetries and scales)
+    element = random_elements(layout, {"a": 64}, np.random.default_rng(0), symmetries=symmetries)["a"]
+    assert (element.factor < 0).any() == (symmetries and signs)
+    assert (element.factor > 0).any()
+    assert (element.factor.abs() != 1).any() == (symmetries and scales)
 
 
-def test_random_actions_are_repeated_by_their_seed():
-    first, second = (random_actions(NETWORK, NETWORK.units, np.random.default_rng(3))["up.out"] for _ in range(2))
+def test_random_elements_are_repeated_by_their_seed():
+    first, second = (random_elements(NETWORK, NETWORK.units, np.random.default_rng(3))["up.out"] for _ in range(2))
     np.testing.assert_array_equal(first.order, second.order)
     np.testing.assert_array_equal(first.factor, second.factor)

@@ -8,7 +8,7 @@ from torch import nn
 
 import transfuse
 from transfuse import TraceWarning
-from transfuse.layout import random_actions
+from transfuse.layout import random_elements
 
 X = torch.linspace(-1, 1, 12).reshape(4, 3)
 
@@ -141,9 +141,9 @@ UNCLEAR = [Flattened, SideBySide]  # nothing that was reached shows how the unus
 
 def moved(net, layout, seed=0):
     """The network with units moved by a layout."""
-    actions = random_actions(layout, layout.units, np.random.default_rng(seed))
+    elements = random_elements(layout, layout.units, np.random.default_rng(seed))
     twin = type(net)().eval()
-    twin.load_state_dict(transfuse.permute(net.state_dict(), layout, actions))
+    twin.load_state_dict(transfuse.permute(net.state_dict(), layout, elements))
     return twin
 
 

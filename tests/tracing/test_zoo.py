@@ -11,7 +11,7 @@ from torch.utils import _pytree as pytree
 
 import transfuse
 from transfuse import Fixed, Layout, ProofError
-from transfuse.layout import random_actions
+from transfuse.layout import random_elements
 from transfuse.modules import model_state, tensors_in
 from zoo import ZOO, call
 
@@ -27,17 +27,17 @@ def traced(network):
     return model, transfuse.trace(model, network.inputs())
 
 
-def moved_by_hand(state, layout, actions):
+def moved_by_hand(state, layout, elements):
     """Twin of `permute`: position by position."""
     result = {name: tensor.clone() for name, tensor in state.items()}
     for block in layout.blocks():
-        action = actions[block.space]
+        element = elements[block.space]
         old = result[block.tensor].transpose(0, block.axis)
         new = old.clone()
         for unit, row in enumerate(block.positions):
             for slot, position in enumerate(row):
-                factor = action.factor[unit] if block.odd[slot] else 1.0
-                source = old[block.positions[action.order[unit], slot]]
+                factor = element.factor[unit] if block.odd[slot] else 1.0
+                source = old[block.positions[element.order[unit], slot]]
                 new[position] = source * factor if block.side == "produces" else source / factor
         result[block.tensor] = new.transpose(0, block.axis)
     return result
@@ -59,8 +59,8 @@ def test_moving_units_by_hand_leaves_the_function_as_it_was(network):
     inputs = pytree.tree_map(lambda x: x.double() if x.is_floating_point() else x, network.inputs())
     with torch.no_grad():
         before = tensors_in(call(twin, inputs))
-        actions = random_actions(layout, layout.units, np.random.default_rng(3))
-        twin.load_state_dict(moved_by_hand(twin.state_dict(), layout, actions))
+        elements = random_elements(layout, layout.units, np.random.default_rng(3))
+        twin.load_state_dict(moved_by_hand(twin.state_dict(), layout, elements))
         after = tensors_in(call(twin, inputs))
     for a, b in zip(before, after, strict=True):
         torch.testing.assert_close(b, a, rtol=1e-9, atol=1e-9)

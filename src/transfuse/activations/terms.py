@@ -31,30 +31,30 @@ class Terms:
         states: For each model: tensors [row, unit] by name.
         axes: The axes of these tensors on the layout.
         samples: How many samples stand behind each tensor.
+        weights: Whether weights of spaces that have activations count beside these; those of other spaces always do.
     """
 
     states: tuple[dict[str, Tensor], ...]
     axes: dict[str, tuple[Axis, ...]]
     samples: dict[str, int]
+    weights: bool = True
 
     @property
     def spaces(self) -> set[str]:
         """The spaces that have activations."""
         return {space for axes in self.axes.values() for space in axes[1].spaces}
 
-    def beside(self, states: Sequence[State], layout: Layout, *, weights: bool) -> Labelled:
-        """States and layout with these activations in them, weighed so that both have the same total square.
+    def beside(
+        self, states: Sequence[State], layout: Layout
+    ) -> tuple[list[dict[str, Tensor]], Layout, dict[str, float]]:
+        """States and layout with these activations in them, and by name how much each of these counts.
 
-        Correlations of few samples are mostly chance, so a tensor counts by its samples: `samples / (samples + units)`.
-
-        Args:
-            states: The models' tensors.
-            layout: Which axes of these tensors move together.
-            weights: Keep the weights of spaces that have activations; those of other spaces are kept in any case.
+        In sum activations have the same square as weights. Correlations of few samples are mostly chance, so a tensor
+        counts by its samples: `samples / (samples + units)`.
         """
         known = self.spaces
         moving = {name: axes for name, axes in layout.tensors.items() if _spaces(axes)}
-        kept = {name: axes for name, axes in moving.items() if weights or not _spaces(axes) <= known}
+        kept = {name: axes for name, axes in moving.items() if self.weights or not _spaces(axes) <= known}
         squares = [
             sum(_square(each, names) for each in of) for of, names in ((states, moving), (self.states, self.axes))
         ]
@@ -67,16 +67,7 @@ class Terms:
         units = {name: sum(own[name].shape[1] for own in self.states) / len(states) for name in self.axes}
         trust = {name: count / (count + units[name]) for name, count in self.samples.items()}
         importance = {name: size * trust[name] for name in self.axes}
-        return Labelled(mixed, Layout(layout.spaces, {**kept, **self.axes}, reduced=layout.reduced), importance)
-
-
-@dataclass(frozen=True, eq=False)
-class Labelled:
-    """Tensors of models on a layout, and how much some of them count in the objective, by name."""
-
-    states: list[dict[str, Tensor]]
-    layout: Layout
-    importance: dict[str, float]
+        return mixed, Layout(layout.spaces, {**kept, **self.axes}, reduced=layout.reduced), importance
 
 
 def _spaces(axes: Sequence[Axis]) -> set[str]:
@@ -125,13 +116,14 @@ class Products:
         return rows
 
 
-def activation_terms(models: Sequence[nn.Module], layout: Layout, batches: Batches) -> Terms:
+def activation_terms(models: Sequence[nn.Module], layout: Layout, batches: Batches, *, weights: bool = True) -> Terms:
     """The activations of all models on all batches, as terms.
 
     Args:
         models: Networks on the layout, maybe of different widths, in evaluation mode.
         layout: Which axes move together.
         batches: Inputs.
+        weights: Whether weights count beside activations; see `Terms`.
 
     Raises:
         InputError: there are activations that are no numbers.
@@ -157,7 +149,7 @@ def activation_terms(models: Sequence[nn.Module], layout: Layout, batches: Batch
         for state, part in zip(states, parts, strict=True):
             state[name] = part
         samples[name] = products.count
-    return Terms(states, axes, samples)
+    return Terms(states, axes, samples, weights)
 
 
 def _consuming(model: nn.Module, layout: Layout) -> dict[tuple[str, str], Block]:

@@ -94,6 +94,7 @@ def _start(archive: zipfile.ZipFile, name: str) -> int:
 
 
 def _mapped(path: Path, entry: Entry, start: int, spec: Mapping[str, Any]) -> Tensor:
+    """A tensor of an archive, mapped from the file; copied where it is not aligned to its type."""
     meta, size = spec["tensor_meta"], entry.dtype.itemsize
     if entry.bytes == 0:
         return torch.empty(entry.shape, dtype=entry.dtype)

@@ -24,6 +24,7 @@ CARD = "README.md"
 
 
 def _open(path: Path, opener: Opener) -> Checkpoint:
+    """The checkpoint in a folder: its weights, under the first name that is there."""
     found = next((path / name for name in WEIGHTS if (path / name).exists()), None)
     if found is None:
         raise InputError(f"{path} holds no weights; expected one of {', '.join(WEIGHTS)}")

@@ -26,6 +26,7 @@ WRITTEN_FOR = f"{KEY}.index"  # key in the metadata of a shard: the name of the 
 
 
 def _open(path: Path, opener: Opener) -> Checkpoint:
+    """The checkpoint in the files that an index names."""
     homes = _homes(path)
     files = tuple(dict.fromkeys(homes.values()))
     if strange := [str(file) for file in files if file.exists() and (not file.is_file() or file.name.endswith(INDEX))]:

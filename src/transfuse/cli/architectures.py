@@ -93,6 +93,7 @@ def _hugging_face(path: Path, flag: str) -> Blueprint:
 
 
 def _hugging_face_inputs(model: Any, config: Any) -> dict[str, Tensor]:
+    """Example inputs for a model of transformers, by what its class says it reads."""
     if model.main_input_name == "input_ids":
         words = torch.arange(5, 5 + 2 * 8).view(2, 8) % int(config.vocab_size)
         inputs = {"input_ids": words}

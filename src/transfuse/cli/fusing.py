@@ -22,19 +22,17 @@ from ..checkpoints import (
     write_checkpoint,
 )
 from ..errors import FusionError, InputError, printable
-from ..fusing import FusedStates, Fusion, fuse_states, target_widths
+from ..fusing import Chosen, FusedStates, Fusion, Ready, fused_states
 from ..fusing import fuse as fuse_modules
 from ..fusing.verifying import NOT_RUN
 from ..layout import in_scale_of
 from ..lazy import Entry, LazyState, as_lazy, entries_of, in_type
-from ..methods import METHODS
-from ..modules import shares_of
 from ..types import State
 from .architectures import blueprint
 from .config import read_config
 from .data import inputs_and_labels
 from .evaluating import labeled_evaluation
-from .jobs import Job, method_options, prepared
+from .jobs import Job, chosen_method, prepared
 from .places import check_places
 from .planning import estimate, told_plan
 from .records import Outcome
@@ -56,57 +54,61 @@ def fuse_as_file_says(options: Namespace) -> Outcome:
 
 def fuse(options: Namespace) -> Outcome:
     """Checkpoints in, one checkpoint out."""
-    chosen = method_options(options)
+    chosen = chosen_method(options)
     job = _checked_job(options, options.models)
-    shares = shares_of(options.weights, len(job.checkpoints))
     if len(job.checkpoints) == 1 and not options.target:
         raise InputError("one checkpoint alone is only fused into another width: pass more checkpoints, or --target")
     widths, target = _target(options, job)
-    with_modules = _needs_modules(options, job)
+    ready = Ready.of(_lazy_states(job), job.layout, weights=options.weights, widths=widths)
+    with_modules = _needs_modules(options, job, chosen)
     if options.dry_run:
-        return _plan(options, job, correct=with_modules)
+        return _plan(options, job, chosen, correct=with_modules)
     if not with_modules:
-        return _written(options, job, _fused_states(options, job, chosen, weights=shares, widths=widths), NOT_RUN)
+        return _written(options, job, chosen, _fused_as_states(options, chosen, ready), NOT_RUN)
     fusion, labeled = _fused_as_modules(options, job, target or widths, chosen)
-    outcome = _written(options, job, _corrected_states(fusion))
+    outcome = _written(options, job, chosen, _corrected_states(fusion))
     return _with_report(options, fusion, labeled, outcome) if options.report else outcome
 
 
 def align(options: Namespace) -> Outcome:
     """A checkpoint in the order of another one; its function stays the same."""
-    chosen = method_options(options)
+    chosen = chosen_method(options)
     job = _checked_job(options, [options.to, options.model_file])
     if options.dry_run:
-        return _plan(options, job, correct=False)
+        return _plan(options, job, chosen, correct=False)
     own, other = (job.layout.widths(state) for state in job.states)
     if own != other:
         raise InputError(
             f"{options.model_file} has other widths than {options.to}: {other} against {own}; only checkpoints of the "
             "same widths can be aligned"
         )
-    fused = _fused_states(options, job, chosen)
+    states = _lazy_states(job)
+    fused = _fused_as_states(options, chosen, Ready.of(states, job.layout))
     twin = fused.aligned[1]
-    if METHODS[options.method].balance:
-        twin = in_scale_of(as_lazy(job.states[0]), twin, job.layout)
-    return _written(options, job, replace(fused, state=twin, weights=(0.0, 1.0)), NOT_RUN)
+    if chosen.row.balance:
+        twin = in_scale_of(states[0], twin, job.layout)
+    return _written(options, job, chosen, replace(fused, state=twin, weights=(0.0, 1.0)), NOT_RUN)
 
 
-def _fused_states(options: Namespace, job: Job, chosen: Mapping[str, Any], **how: Any) -> FusedStates:
+def _lazy_states(job: Job) -> list[LazyState]:
+    """The tensors of each checkpoint, read when they are needed."""
+    return [as_lazy(state) for state in job.states]
+
+
+def _fused_as_states(options: Namespace, chosen: Chosen, ready: Ready) -> FusedStates:
     """Fuse tensors alone: they are read when needed, and made when they are written."""
-    states = [as_lazy(state) for state in job.states]
-    return fuse_states(
-        states, job.layout, method=options.method, seed=options.seed, low_memory=options.low_memory,
-        progress=not options.quiet, **how, **chosen,
+    return fused_states(
+        chosen, ready, seed=options.seed, low_memory=options.low_memory, progress=not options.quiet
     )  # fmt: skip
 
 
-def _fused_as_modules(options: Namespace, job: Job, target: Any, chosen: Mapping[str, Any]) -> tuple[Fusion, Labeled]:
+def _fused_as_modules(options: Namespace, job: Job, target: Any, chosen: Chosen) -> tuple[Fusion, Labeled]:
     """Fuse modules, which activations, corrections and reports need; gives the data that it read, too."""
     data, labels = inputs_and_labels(options) if options.data else (None, None)
     fusion = fuse_modules(
         job.modules(), job.inputs, layout=job.layout, method=options.method, weights=options.weights,
         target=target or None, data=data, terms=options.terms, correct=options.correct,
-        synthetic=not options.no_synthetic, seed=options.seed, progress=not options.quiet, **chosen,
+        synthetic=not options.no_synthetic, seed=options.seed, progress=not options.quiet, **chosen.options,
     )  # fmt: skip
     return fusion, (data, labels)
 
@@ -154,17 +156,16 @@ def _size(options: Namespace, job: Job) -> int:
 
 
 def _target(options: Namespace, job: Job) -> tuple[dict[str, int], Any]:
-    """Widths of the result by space, and the module that was named for it, if one was."""
+    """Widths that are wanted, by space, and the module that was named for them, if one was."""
     if not options.target:
         return {}, None
-    first = dict(job.layout.widths(job.states[0]))
     if len(options.target) > 1 or "=" in options.target[0]:
-        return target_widths(job.layout, first, widths_in(options.target)), None
+        return widths_in(options.target), None
     model = blueprint(options.target[0], pairs(options.target_args, "--target-args"), "--target").build()
     return job.layout.widths(model.state_dict()), model
 
 
-def _needs_modules(options: Namespace, job: Job) -> bool:
+def _needs_modules(options: Namespace, job: Job, chosen: Chosen) -> bool:
     """Whether activations, a correction or a report are wanted; a correction by synthetic inputs is made by default.
 
     Not for an exported program: it runs on as many inputs as it was exported with, and no others.
@@ -172,14 +173,14 @@ def _needs_modules(options: Namespace, job: Job) -> bool:
     asked = options.data or options.correct or options.terms or options.report
     if asked and options.low_memory:
         raise InputError("--low-memory works on tensors alone; leave out --data, --terms, --correct and --report")
-    by_default = METHODS[options.method].correct != "none" and not options.no_synthetic
+    by_default = chosen.row.correct != "none" and not options.no_synthetic
     able = job.build is not None and not options.low_memory and not options.model.endswith(".pt2")
     return bool(asked or (by_default and able))
 
 
-def _plan(options: Namespace, job: Job, *, correct: bool) -> Outcome:
+def _plan(options: Namespace, job: Job, chosen: Chosen, *, correct: bool) -> Outcome:
     """What would be done, with sizes, time and memory."""
-    plan = estimate(job, options.method, _size(options, job), low_memory=options.low_memory, correct=correct)
+    plan = estimate(job, chosen.row, _size(options, job), low_memory=options.low_memory, correct=correct)
     first = job.checkpoints[0]
     rows = [f"{checkpoint.path} ({checkpoint.kind}, {size_told(checkpoint.bytes)})" for checkpoint in job.checkpoints]
     text = (
@@ -192,12 +193,12 @@ def _plan(options: Namespace, job: Job, *, correct: bool) -> Outcome:
     return Outcome(data, text, asked=True)
 
 
-def _written(options: Namespace, job: Job, fused: FusedStates, note: str = "") -> Outcome:
+def _written(options: Namespace, job: Job, chosen: Chosen, fused: FusedStates, note: str = "") -> Outcome:
     """Write the fused state with its provenance, and tell what was done; the note says what was not."""
     first = job.checkpoints[0 if options.verb == "fuse" else 1]
     objective = fused.history[-1].objective
     provenance = Provenance(
-        origins_of(job.checkpoints, fused.weights), options.verb, options.method, METHODS[options.method].citation,
+        origins_of(job.checkpoints, fused.weights), options.verb, options.method, chosen.row.citation,
         told_options(options), options.seed, fused.status, objective, command(options),
     )  # fmt: skip
     tensors = _in_types(fused.state, entries_of(first.tensors), getattr(torch, options.dtype or "", None))

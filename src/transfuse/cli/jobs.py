@@ -12,7 +12,6 @@ from argparse import Namespace
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +20,9 @@ from torch import nn
 from ..checkpoints import Checkpoint, fitted, open_checkpoint
 from ..errors import InputError, LayoutError, listing
 from ..files import read_text
+from ..fusing import Chosen
 from ..layout import Layout, parse
 from ..lazy import entries_of
-from ..methods import METHODS
 from ..modules import ties_of, with_state
 from ..tracing import trace
 from ..types import State
@@ -96,21 +95,14 @@ def prepared(options: Namespace, paths: Sequence[str]) -> Job:
     return job
 
 
-def method_options(options: Namespace) -> dict[str, Any]:
-    """The options of the method that was chosen.
+def chosen_method(options: Namespace) -> Chosen:
+    """The method that was chosen, with its options.
 
     Raises:
         InputError: no method or option is called so, an option has a wrong value, or the method needs data.
     """
-    if options.method not in METHODS:
-        close = get_close_matches(options.method, METHODS, n=1)
-        meant = f"did you mean {close[0]}? " if close else ""
-        raise InputError(f"--method {options.method}: {meant}the methods: {', '.join(METHODS)}")
-    chosen = pairs(options.option, "--option")
-    row = METHODS[options.method]
-    if problems := row.problems(chosen):
-        raise InputError(f"--option of method {options.method}: {'; '.join(problems)}")
-    terms = getattr(options, "terms", None) or row.terms
+    chosen = Chosen.of(options.method, pairs(options.option, "--option"))
+    terms = getattr(options, "terms", None) or chosen.row.terms
     if terms in ("activations", "both") and not getattr(options, "data", None):
         raise InputError(f"--method {options.method} matches units by {terms}: pass inputs for that (--data)")
     return chosen
@@ -129,6 +121,7 @@ def opened_modules(options: Namespace, paths: Sequence[str]) -> tuple[list[nn.Mo
 
 
 def _traced(options: Namespace, opened: Sequence[Checkpoint], plan: Blueprint, given: Layout | None) -> Job:
+    """Checkpoints of a model with its layout: the one given, else that of the first checkpoint, traced."""
     model = plan.build()
     own = model.state_dict()
     checkpoints = _fitted(opened, list(own), ties_of(own))

@@ -14,7 +14,7 @@ from ..fusing import fuse
 from .architectures import example_inputs
 from .data import inputs_and_labels
 from .evaluating import check_measures, evaluation
-from .jobs import method_options, opened_modules, prepared
+from .jobs import chosen_method, opened_modules, prepared
 from .records import Outcome
 
 PICTURES = (".svg", ".pdf", ".png")
@@ -23,12 +23,12 @@ PICTURES = (".svg", ".pdf", ".png")
 def barrier(options: Namespace) -> Outcome:
     """Loss and error between two checkpoints."""
     _check_outputs(options)
-    chosen = method_options(options)
+    chosen = chosen_method(options)
     (one, other), plan = opened_modules(options, options.models)
     evaluate = evaluation(options, one)
     if options.align:
         inputs = example_inputs(options, plan)
-        how: dict[str, Any] = {"method": options.method, "seed": options.seed, "correct": "none", **chosen}
+        how: dict[str, Any] = {"method": options.method, "seed": options.seed, "correct": "none", **chosen.options}
         one, other = fuse([one, other], inputs, **how).aligned  # in a common order and scale
     found = landscape.barrier(
         one, other, evaluate, points=options.points, data=_norm_data(options), cache=_path(options.cache),
@@ -75,14 +75,14 @@ def plane(options: Namespace) -> Outcome:
 def report(options: Namespace) -> Outcome:
     """Fuse, measure, and write one page about it."""
     check_new(options.out, force=options.force)
-    chosen = method_options(options)
+    chosen = chosen_method(options)
     check_measures(options)
     job = prepared(options, options.models)
     modules = job.modules()
     evaluate = evaluation(options, modules[0])
     fusion: Any = fuse(
         modules, job.inputs, layout=job.layout, method=options.method, weights=options.weights,
-        seed=options.seed, progress=not options.quiet, **chosen,
+        seed=options.seed, progress=not options.quiet, **chosen.options,
     )  # fmt: skip
     fusion.report(options.out, evaluate=evaluate, data=_norm_data(options))
     return Outcome({"out": options.out}, f"wrote {options.out}")

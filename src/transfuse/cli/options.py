@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..names import CORRECTION_NAMES, NETWORK_NAMES
 from .records import Option
-from .values import count, shape, size
+from .values import count, seed, shape, size
 
 MESSAGES = (
     Option(("--json",), "print the result as JSON", "messages", switch=True),
@@ -58,7 +58,7 @@ ARCHITECTURE = (
 METHOD = (
     Option(("--method",), "see `transfuse methods` (default: auto)", "method", "NAME", default="auto", again=True),
     Option(("--option",), "options of the method", "method", pairs=True, again=True),
-    Option(("--seed",), "seed of everything random (default: 0)", "method", "N", int, default=0, again=True),
+    Option(("--seed",), "seed of everything random (default: 0)", "method", "N", seed, default=0, again=True),
 )
 
 WEIGHTS = Option(

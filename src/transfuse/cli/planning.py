@@ -13,7 +13,7 @@ from torch import nn
 
 from ..checkpoints import size_told
 from ..lazy import entries_of
-from ..methods import METHODS
+from ..methods import Method
 from ..modules import Arguments, undisturbed
 from ..synthetic import INVERSION_STEPS
 from ..synthetic.budget import Budget
@@ -26,7 +26,7 @@ MEMORY_SPEED = 1.5e9  # bytes per second of such copies
 _BATCH = 16  # samples at a time when the network is timed: enough to see what one more costs
 
 
-def estimate(job: Job, method: str, out_bytes: int, *, low_memory: bool, correct: bool = False) -> dict[str, Any]:
+def estimate(job: Job, method: Method, out_bytes: int, *, low_memory: bool, correct: bool = False) -> dict[str, Any]:
     """Seconds and bytes that a fusion will roughly take, with a correction by synthetic inputs if there is one."""
     entries = entries_of(job.checkpoints[0].tensors)
     inputs = sum(checkpoint.bytes for checkpoint in job.checkpoints)
@@ -43,7 +43,7 @@ def estimate(job: Job, method: str, out_bytes: int, *, low_memory: bool, correct
         for space in axis.spaces
     )
     others = max(len(job.checkpoints) - 1, 1)
-    passes = METHODS[method].passes * others
+    passes = method.passes * others
     one_pass = (
         operations / _speed()
         + TOUCHED * working / MEMORY_SPEED

@@ -7,17 +7,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ..errors import InputError, printable
+from ..errors import printable
 from .records import Outcome
 
 
 def methods(options: Namespace) -> Outcome:
     """The table of methods, or one row of it."""
-    from ..methods import METHODS
+    from ..methods import METHODS, method_named
 
-    if options.name is not None and options.name not in METHODS:
-        raise InputError(f"no method is called {options.name!r}; the methods: {', '.join(METHODS)}")
-    rows = {name: row for name, row in METHODS.items() if options.name in (None, name)}
+    rows = METHODS if options.name is None else {options.name: method_named(options.name)}
     data = {
         name: {"summary": row.summary, "citation": row.citation, "options": row.options} for name, row in rows.items()
     }

@@ -27,6 +27,13 @@ def count(text: str) -> int:
     return int(text)
 
 
+def seed(text: str) -> int:
+    """A whole number from 0."""
+    if not text.isdecimal():
+        raise ArgumentTypeError(f"{text!r} is no seed; expected a whole number from 0")
+    return int(text)
+
+
 def size(text: str) -> int:
     """The number of bytes that a text such as `5GB`, `300MB` or `1000` stands for."""
     units = {"GB": 10**9, "MB": 10**6, "KB": 10**3, "B": 1, "": 1}

@@ -63,6 +63,7 @@ def rows_by_part(seen: Seen, outputs: Tensor) -> list[Tensor]:
 
 
 def _recurrent_features(seen: Seen, outputs: Tensor) -> list[Tensor]:
+    """What the gates of a recurrent layer are linear in: the states before, and the inputs; by part for a GRU."""
     layer = seen.recurrence
     assert layer is not None
     previous = layer.previous(layer.driven(outputs))
@@ -115,6 +116,7 @@ def matrices(seen: Seen, state: State) -> list[Tensor]:
 
 
 def _recurrent_matrices(seen: Seen, state: State) -> list[Tensor]:
+    """The weights of a recurrent layer with their biases, as one matrix for each part of its features."""
     layer = seen.recurrence
     assert layer is not None
     inputs, hidden, *biases = (state[name].double() for name in layer.names)
@@ -160,6 +162,7 @@ def written(
 
 
 def _recurrent_written(seen: Seen, state: State, new: Sequence[Tensor]) -> dict[str, Tensor]:
+    """The tensors of a recurrent layer, by name, that have new matrices; a bias that is there twice keeps one half."""
     layer = seen.recurrence
     assert layer is not None
     units, biased = state[layer.names[1]].shape[1], len(layer.names) > 2

@@ -19,6 +19,7 @@ from ..errors import InputError, listing
 from ..layout import LAYOUT, Layout
 from ..modules import alone, check_copies, live_tensors, shares_of, undisturbed, unwrapped
 from ..progress import Progress, unwatched, watching
+from ..renamed import OldAttribute
 from ..types import Forward, Watch
 from .affine import has_constant
 from .batch_norm import norms_of
@@ -74,7 +75,7 @@ def correct(  # noqa: PLR0913
     with watching(progress, "correcting") as watch:
         start = Uncorrected(model, given, shares, batches, biases, units=units)
         result, done = best_of(rows, start, watch, forced=method != AUTO)
-    result.correction = done  # type: ignore[assignment]
+    result.correction, result.recalibration = done, OldAttribute(".recalibration")  # type: ignore[assignment]
     return result
 
 

@@ -59,6 +59,7 @@ def by_slopes(site: Fitted, samples: Samples) -> PartMatrices:
     fits, judges = attrgetter("fits"), attrgetter("judges")
 
     def chosen(number: int, which: Callable[[Batch], bool]) -> Iterator[Weighted]:
+        """The parts of one number of the batches that are asked for."""
         return (parts[number] for batch, parts in pieces() if which(batch))
 
     found = [

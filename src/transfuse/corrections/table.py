@@ -57,6 +57,7 @@ def _with_norms(then: Callable[[Task], None]) -> Callable[[Task], None]:
     """
 
     def both(task: Task) -> None:
+        """Match the statistics, then correct."""
         match_statistics(task)
         then(task)
 

@@ -26,6 +26,7 @@ def write_pages(folder: Path, fusions: Mapping[str, Fusion], results: Table, *, 
 
 
 def _measured(kind: str, fusion: Fusion, folder: Path, *, show: bool) -> Report:
+    """The report on one pair, with its barriers and plane on the test digits."""
     request = Request(
         evaluate=evaluator([digits("test")]),
         points=POINTS,

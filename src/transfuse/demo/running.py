@@ -62,6 +62,7 @@ def run(folder: Path, *, fresh: bool = False, quiet: bool = False) -> tuple[dict
 
 
 def _run(folder: Path, *, fresh: bool, quiet: bool) -> tuple[dict[str, Any], str]:
+    """Train, fuse and compare, unless it was done here before; gives figures and a text."""
     started = time.perf_counter()
     folder.mkdir(parents=True, exist_ok=True)
     pairs = {}

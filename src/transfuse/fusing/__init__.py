@@ -1,16 +1,17 @@
 """Fusing: one pipeline over states, plain or lazy, and on it `fuse` and `align` for modules."""
 
-from .checking import method_row, target_widths
+from .checking import Chosen, Ready
 from .networks import align, fuse
-from .pipeline import fuse_states
+from .pipeline import fuse_states, fused_states
 from .results import FusedStates, Fusion
 
 __all__ = [
+    "Chosen",
     "FusedStates",
     "Fusion",
+    "Ready",
     "align",
     "fuse",
     "fuse_states",
-    "method_row",
-    "target_widths",
+    "fused_states",
 ]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass
 from math import inf
 from typing import Any
 
@@ -16,8 +17,8 @@ from torch import Tensor, nn
 from ..arguments import told
 from ..errors import InputError, WidthWarning, listing
 from ..layout import Layout, Run
-from ..methods import METHODS, Method
-from ..modules import place_of
+from ..methods import Method, method_named
+from ..modules import place_of, shares_of
 from ..types import State
 
 
@@ -40,17 +41,55 @@ def network_list(models: Any) -> list[nn.Module]:
     return given
 
 
-def method_row(method: str, options: Mapping[str, Any]) -> Method:
-    """The row of a method, for options that it takes.
+@dataclass(frozen=True)
+class Chosen:
+    """A method, and options that it takes: looked up once, at the beginning, and handed on to where it is used."""
 
-    Raises:
-        InputError: there is no such method, or options are wrong.
+    method: str
+    row: Method
+    options: Mapping[str, Any]
+
+    @staticmethod
+    def of(method: str, options: Mapping[str, Any]) -> Chosen:
+        """The row of a method, for options that it takes.
+
+        Raises:
+            InputError: there is no such method, or options are wrong.
+        """
+        row = method_named(method)
+        if problems := row.problems(options):
+            raise InputError(listing(f"method {method} cannot take these options:", problems))
+        return Chosen(method, row, options)
+
+
+@dataclass(frozen=True, eq=False)
+class Ready:
+    """States that fit their layout, with proportions and widths of the target that can be: what the pipeline takes.
+
+    Args:
+        states: One or more, plain or lazy.
+        layout: Which axes move together; whoever brings the states has held them against it.
+        shares: Proportions of the states, summing to 1.
+        widths: Widths of the target, for every space.
     """
-    if method not in METHODS:
-        raise InputError(f"no method is called {method!r}; the methods: {', '.join(METHODS)}")
-    if problems := METHODS[method].problems(options):
-        raise InputError(listing(f"method {method} cannot take these options:", problems))
-    return METHODS[method]
+
+    states: Sequence[State]
+    layout: Layout
+    shares: Sequence[float]
+    widths: Mapping[str, int]
+
+    @staticmethod
+    def of(
+        states: Sequence[State], layout: Layout, *, weights: Sequence[float] | None = None,
+        widths: Mapping[str, int] | None = None,
+    ) -> Ready:  # fmt: skip
+        """States that fit a layout, with proportions (default: equal) and some widths of the target.
+
+        Raises:
+            InputError: there are other numbers of weights, or the target cannot have these widths.
+        """
+        shares = shares_of(weights, len(states))
+        return Ready(states, layout, shares, target_widths(layout, layout.widths(states[0]), widths or {}))
 
 
 def target_widths(layout: Layout, own: Mapping[str, int], wanted: Mapping[str, int]) -> dict[str, int]:
@@ -89,7 +128,7 @@ def warn_of_widths(states: Sequence[State], layout: Layout, wanted: Mapping[str,
     if problems:
         warnings.warn(
             listing("models that do not compute the same in the widths of the target:", problems), WidthWarning,
-            stacklevel=3,
+            stacklevel=4,  # whoever called `fuse` or `fuse_states`
         )  # fmt: skip
 
 

@@ -15,7 +15,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from ..corrections import Corrected
 from ..modules import live_tensors, ties_of
+from ..renamed import OldAttribute
 
 SHOWN = 5  # differences that a message tells: the first ones lead to the others
 LONGEST = 60  # characters of a value in a message
@@ -23,6 +25,7 @@ DEPTH = 6  # of containers and objects in attributes that are looked into
 
 # What every module keeps for itself; tensors, parts and hooks are compared on their own.
 _INTERNAL = frozenset(vars(nn.Module())) | {"_flat_weights", "_is_hf_initialized", "_backward_compatibility_gradients"}
+_TOLD = (Corrected, OldAttribute)  # what `correct` says on a module, which no forward pass reads
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks")
 
 
@@ -38,6 +41,7 @@ def differences(one: nn.Module, other: nn.Module, names: tuple[str, str] = ("mod
 
 
 def _all(one: nn.Module, other: nn.Module, names: tuple[str, str]) -> Iterator[str]:
+    """All differences between two modules, lazily, for only the first ones are told."""
     ours, theirs = (dict(each.named_modules(remove_duplicate=False)) for each in (one, other))
     for path in [*ours, *(path for path in theirs if path not in ours)]:
         if path not in ours or path not in theirs:
@@ -54,7 +58,10 @@ def _of_modules(path: str, one: nn.Module, other: nn.Module, names: tuple[str, s
     if type(one) is not type(other):
         yield _told(path or "the network", _class(one), _class(other), names)
     prefix = f"{path}." if path else ""
-    attributes = [{key: value for key, value in vars(each).items() if key not in _INTERNAL} for each in (one, other)]
+    attributes = [
+        {key: value for key, value in vars(each).items() if key not in _INTERNAL and not isinstance(value, _TOLD)}
+        for each in (one, other)
+    ]
     for key in dict.fromkeys([*attributes[0], *attributes[1]]):
         values = [each.get(key, "missing") for each in attributes]
         if not _same(*values):
@@ -136,6 +143,7 @@ def _same_function(one: Any, other: Any, depth: int) -> bool:
 
 
 def _same_object(one: Any, other: Any, depth: int) -> bool:
+    """Whether two objects are equal or hold equal attributes; what cannot be compared counts as equal."""
     try:
         if bool(one == other):
             return True

@@ -21,14 +21,6 @@ TermsName = Literal["weights", "activations", "both"]
 
 
 @dataclass(frozen=True, eq=False)
-class Activations:
-    """Activations to match units by, beside the weights or (`weights=False`) instead of them."""
-
-    terms: Terms
-    weights: bool
-
-
-@dataclass(frozen=True, eq=False)
 class Inputs:
     """Inputs without labels: data, if there is any, and synthetic inputs in place of it or beside it."""
 
@@ -40,7 +32,7 @@ class Inputs:
         """The inputs by whose activations units are matched, if there are any."""
         return self.data or (self.synthetic.batches if self.synthetic.matches else None)
 
-    def activations(self, models: Sequence[nn.Module], layout: Layout, terms: str | None) -> Activations | None:
+    def activations(self, models: Sequence[nn.Module], layout: Layout, terms: str | None) -> Terms | None:
         """Activations of models on these inputs, if they count: by default beside the weights, where there are inputs.
 
         Raises:
@@ -57,4 +49,4 @@ class Inputs:
         if not layout.spaces:
             return None  # nothing moves, so there is nothing to match
         with undisturbed(*models):
-            return Activations(activation_terms(models, layout, batches), weights=terms == "both")
+            return activation_terms(models, layout, batches, weights=terms == "both")

@@ -46,10 +46,10 @@ from ..progress import Progress
 from ..synthetic import SyntheticInputs
 from ..tracing import trace
 from ..types import Forward, State
-from .checking import method_row, network_list
+from .checking import Chosen, Ready, network_list
 from .correcting import Parents, check_correction, corrected
 from .inputs import Inputs, TermsName
-from .pipeline import fuse_states
+from .pipeline import fused_states
 from .results import FusedStates, Fusion
 from .verifying import Verified, verified
 from .working import type_of, working_state
@@ -117,16 +117,15 @@ def fuse(  # noqa: PLR0913
         synthetic=(synthetic, SWITCH), forward=(forward, optional(FUNCTION)), seed=(seed, SEED),
         progress=(progress, PROGRESS), check=(check, SWITCH), outputs=(outputs, optional(FUNCTION)),
     )  # fmt: skip
-    row = method_row(method, options)
+    chosen = Chosen.of(method, options)
+    row = chosen.row
     how = _Wanted(example_inputs, row, correct or row.correct, forward, outputs, data, synthetic=synthetic, check=check)
     with alone():
         given = _Given.of(models, target, layout, how)
+        ready = Ready.of(given.states, given.layout, weights=weights, widths=given.widths)
         inputs = given.inputs(how, seed, progress)
         activations = inputs.activations(given.models, given.layout, terms or row.terms)
-    states = fuse_states(
-        given.states, given.layout, method=method, weights=weights, widths=given.widths, activations=activations,
-        seed=seed, progress=progress, **options,
-    )  # fmt: skip
+    states = fused_states(chosen, ready, activations, seed=seed, progress=progress)
     with alone():
         return _finished(given, how, states, inputs, progress)
 

@@ -51,6 +51,7 @@ def _lazy_means(problem: Problem, couplings: Sequence[Couplings], like: State) -
     entries = entries_of(like)
 
     def made(entry: Entry) -> Tensor:
+        """The mean of a tensor; one of whole numbers is that of the first model."""
         if entry.dtype.is_floating_point or entry.dtype.is_complex:
             return in_type(entry.name, mean(problem, entry.name, couplings), entry.dtype, like)
         return problem.carried(0, entry.name, couplings[0])

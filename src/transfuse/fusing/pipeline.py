@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from ..activations import Terms
 from ..arguments import (
     PROGRESS,
     SEED,
@@ -29,21 +30,19 @@ from ..barycenter import CouplingMatrices, Problem, Step, objective_of
 from ..errors import InputError
 from ..layout import LAYOUT, Layout
 from ..lazy import LazyState
-from ..modules import shares_of
 from ..progress import Progress, watching
 from ..types import State
-from .checking import check_states, method_row, target_widths, warn_of_widths
-from .inputs import Activations
+from .checking import Chosen, Ready, check_states, warn_of_widths
 from .outputs import as_first_model, eager_outputs, lazy_outputs
 from .results import FusedStates
 from .working import own_order, type_of, working_states
 
-ACTIVATIONS = instance(Activations, "activations, which `fuse` makes of data")
+ACTIVATIONS = instance(Terms, "activations, which `fuse` makes of data")
 
 
 def fuse_states(  # noqa: PLR0913
     states: Sequence[State], layout: Layout, *, method: str = "auto", weights: Sequence[float] | None = None,
-    widths: Mapping[str, int] | None = None, activations: Activations | None = None, aligned: bool = True,
+    widths: Mapping[str, int] | None = None, activations: Terms | None = None, aligned: bool = True,
     low_memory: bool = False, seed: int = 0, progress: Progress = False, **options: Any,
 ) -> FusedStates:  # fmt: skip
     """Fuse states on a layout, without running any network.
@@ -62,27 +61,52 @@ def fuse_states(  # noqa: PLR0913
         progress: Show how far it is; see `fuse`.
         **options: Options of the method; `transfuse.METHODS[method].options` lists them.
     """
-    started = time.perf_counter()
     check_arguments(
         states=(states, STATES), layout=(layout, LAYOUT), method=(method, TEXT), weights=(weights, optional(WEIGHTS)),
         widths=(widths, optional(WIDTHS)), activations=(activations, optional(ACTIVATIONS)),
         aligned=(aligned, SWITCH), low_memory=(low_memory, SWITCH), seed=(seed, SEED), progress=(progress, PROGRESS),
     )  # fmt: skip
-    row = method_row(method, options)
-    if row.terms not in (None, "weights") and activations is None:
-        raise InputError(f"method {method} matches units by {row.terms}, which states alone do not have; use `fuse`")
+    chosen = Chosen.of(method, options)
+    if chosen.row.terms not in (None, "weights") and activations is None:
+        raise InputError(
+            f"method {method} matches units by {chosen.row.terms}, which states alone do not have; use `fuse`"
+        )
     if not states:
         raise InputError("states is empty; give one or more states to fuse")
     layout.check(*states)
-    shares = shares_of(weights, len(states))
+    ready = Ready.of(states, layout, weights=weights, widths=widths)
+    return fused_states(
+        chosen, ready, activations, aligned=aligned, low_memory=low_memory, seed=seed, progress=progress
+    )
+
+
+def fused_states(  # noqa: PLR0913
+    chosen: Chosen, ready: Ready, activations: Terms | None = None, *, aligned: bool = True,
+    low_memory: bool = False, seed: int = 0, progress: Progress = False,
+) -> FusedStates:  # fmt: skip
+    """Fuse what was checked before: the pipeline that `fuse`, `fuse_states` and the command share.
+
+    Args:
+        chosen: The method and its options.
+        ready: The states, their layout and proportions, and the widths of the target.
+        activations: What units are matched by, beside weights or instead.
+        aligned: Give every model in the common order as well.
+        low_memory: Keep no tensor of lazy states; see `fuse_states`.
+        seed: Seed of the order of sweeps and of restarts.
+        progress: Show how far it is; see `fuse`.
+
+    Raises:
+        InputError: the numbers in the states cannot be fused.
+    """
+    started = time.perf_counter()
+    row, states, layout, shares, wanted = chosen.row, ready.states, ready.layout, ready.shares, ready.widths
     check_states(states, layout, type_of(states))
-    wanted = target_widths(layout, layout.widths(states[0]), widths or {})
     warn_of_widths(states, layout, wanted)
     own = working_states(states, layout, balance=row.balance, low_memory=low_memory)
     order = own_order(own, shares) if row.order_free else list(range(len(own)))
     problem = _problem(own, layout, shares, wanted, order, activations)
-    with watching(progress, method) as watch:
-        found, steps = row.couple(problem, np.random.default_rng(seed), watch, **options)
+    with watching(progress, chosen.method) as watch:
+        found, steps = row.couple(problem, np.random.default_rng(seed), watch, **chosen.options)
     if activations:  # they count in the objective that is told
         steps = Step.told(steps, lambda: objective_of(problem, found))
     couplings = as_first_model([found[order.index(model)] for model in range(len(own))])
@@ -99,24 +123,22 @@ def fuse_states(  # noqa: PLR0913
         couplings=tuple(map(CouplingMatrices, couplings)),
         history=history,
         status="; ".join(step.note for step in history if step.note) or "converged",
-        method=method,
+        method=chosen.method,
         weights=tuple(shares),
         layout=layout,
         seed=seed,
-        options=options,
+        options=chosen.options,
         seconds=time.perf_counter() - started,
     )
 
 
 def _problem(
     own: Sequence[State], layout: Layout, shares: Sequence[float], widths: Mapping[str, int], order: Sequence[int],
-    activations: Activations | None,
+    activations: Terms | None,
 ) -> Problem:  # fmt: skip
     """The models in an order, with activations as further terms if they count."""
     proportions = [shares[model] for model in order]
     if activations is None:
         return Problem([own[model] for model in order], layout, proportions, widths)
-    labelled = activations.terms.beside(own, layout, weights=activations.weights)
-    return Problem(
-        [labelled.states[model] for model in order], labelled.layout, proportions, widths, labelled.importance
-    )
+    states, layout, importance = activations.beside(own, layout)
+    return Problem([states[model] for model in order], layout, proportions, widths, importance)

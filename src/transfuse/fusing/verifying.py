@@ -186,6 +186,7 @@ def _compared(first: nn.Module, trial: Trial, number: int) -> tuple[str, bool]:
 
 
 def _unlike(first: nn.Module, model: nn.Module, number: int, what: str) -> str:
+    """The message that a model differs from the first one outside its state, with what differs."""
     found = differences(first, model, ("model 1", f"model {number}"))
     return (
         listing(

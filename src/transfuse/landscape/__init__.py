@@ -5,7 +5,7 @@ can be saved. Not here: drawing (`plots`, `report`) and how networks are aligned
 """
 
 from .combining import Family, ModuleOrState
-from .geometry import Axes, cosines
+from .geometry import Frame, cosines
 from .measuring import Survey
 from .paths import barrier, chain, simplex
 from .planes import plane
@@ -13,10 +13,10 @@ from .records import Barrier, Mark, Plane, Record, Simplex
 from .scoring import Evaluator, classification, evaluator
 
 __all__ = [
-    "Axes",
     "Barrier",
     "Evaluator",
     "Family",
+    "Frame",
     "Mark",
     "ModuleOrState",
     "Plane",

@@ -121,6 +121,7 @@ def _is_constant(name: str, tensor: Tensor) -> bool:
 
 
 def _fingerprint(state: State) -> str:
+    """A short hash of names, types, shapes and numbers: equal for equal states only."""
     digest = hashlib.sha256()
     for name, tensor in state.items():
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())

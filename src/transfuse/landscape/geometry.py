@@ -23,8 +23,8 @@ FLAT = 1e-6  # of the longest side: three networks nearer to one line than this 
 
 
 @dataclass(frozen=True, eq=False)
-class Axes:
-    """Orthonormal axes of the plane through three states: the first at (0, 0), the second on the first axis.
+class Frame:
+    """An orthonormal frame of the plane through three states: the first at (0, 0), the second on the first axis.
 
     Args:
         states: The three states.
@@ -39,8 +39,8 @@ class Axes:
     height: float
 
     @staticmethod
-    def through(origin: State, x: State, y: State) -> Axes:
-        """The axes of the plane through three states.
+    def through(origin: State, x: State, y: State) -> Frame:
+        """The frame of the plane through three states.
 
         Raises:
             InputError: the three lie on one line.
@@ -56,7 +56,7 @@ class Axes:
                 f"(the second is {along:.3g} from the first, the third {height:.3g} from their line); "
                 "give three that differ: two networks as trained, and one of them aligned to the other"
             )
-        return Axes((origin, x, y), along, shift, height)
+        return Frame((origin, x, y), along, shift, height)
 
     def coefficients(self, x: float, y: float) -> Coefficients:
         """The coefficients of the three states, which sum to 1, at a point of the plane."""

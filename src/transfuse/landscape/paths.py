@@ -116,6 +116,7 @@ def _columns(survey: Survey, family: Family, points: Sequence[Coefficients], lab
 
 
 def _segment(values: dict[str, Array], positions: Array, step: int, count: int) -> Barrier:
+    """The barrier between two neighbours of a chain, cut out of what was measured on all of it."""
     inner = len(positions) - 2
     start = count + step * inner
     return Barrier(

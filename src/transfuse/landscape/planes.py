@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from ..progress import Progress
 from ..types import Array
 from .cache import Values
 from .combining import Coefficients, Family, ModuleOrState
-from .geometry import Axes
+from .geometry import Frame
 from .measuring import Evaluate, Survey
 from .records import Mark, Plane
 
@@ -65,25 +65,15 @@ def plane(  # noqa: PLR0913
     )  # fmt: skip
     networks = _named({"origin": origin, "x": x, "y": y}, marks or {})
     family = Family.of(networks)
-    axes = Axes.through(*family.states[:3])
-    shown = [_Shown(name, *axes.project(state)) for name, state in zip(networks, family.states, strict=True)]
+    frame = Frame.through(*family.states[:3])
+    shown = [Mark(name, *frame.project(state), {}) for name, state in zip(networks, family.states, strict=True)]
     sides = _side([each.x for each in shown], grid, margin), _side([each.y for each in shown], grid, margin)
     survey = Survey(evaluate, data, cache, workers, progress)
     canvas = _Canvas(shown, *sides)
-    for level in canvas.filled(survey, family, axes):
+    for level in canvas.filled(survey, family, frame):
         if preview is not None and len(level.x) < grid:
             preview(level)
     return canvas.picture(slice(None), slice(None))
-
-
-@dataclass(frozen=True)
-class _Shown:
-    """Where a network stands on the plane, before its values are known."""
-
-    name: str
-    x: float
-    y: float
-    distance: float
 
 
 def _named(three: Mapping[str, ModuleOrState], marks: Mapping[str, ModuleOrState]) -> dict[str, ModuleOrState]:
@@ -121,18 +111,18 @@ def levels(grid: int) -> list[list[int]]:
 
 
 class _Canvas:
-    """The values of a plane while they become known."""
+    """The values of a plane, and of the networks that are shown on it, while they become known."""
 
-    def __init__(self, shown: Sequence[_Shown], x: Array, y: Array) -> None:
+    def __init__(self, shown: Sequence[Mark], x: Array, y: Array) -> None:
         self.shown, self.x, self.y = shown, x, y
         self.own: dict[int, Values] = {}
         self.cells: dict[tuple[int, int], Values] = {}
 
-    def filled(self, survey: Survey, family: Family, axes: Axes) -> Iterator[Plane]:
+    def filled(self, survey: Survey, family: Family, frame: Frame) -> Iterator[Plane]:
         """Measure all points, and give the plane on the grid of each level when that is full."""
         order = self._order()
         waiting = [(level, {(row, column) for row in level for column in level}) for level in levels(len(self.x))]
-        for number, values in survey.measure(family, self._points(order, axes), "plane"):
+        for number, values in survey.measure(family, self._points(order, frame), "plane"):
             if number < len(self.shown):
                 self.own[number] = values
             else:
@@ -145,9 +135,7 @@ class _Canvas:
         """The plane on a part of its rows and columns, all of whose values are known."""
         numbers = np.arange(len(self.x))
         chosen = [[self.cells[row, column] for column in numbers[columns]] for row in numbers[rows]]
-        marks = [
-            Mark(each.name, each.x, each.y, each.distance, self.own[number]) for number, each in enumerate(self.shown)
-        ]
+        marks = [replace(each, values=self.own[number]) for number, each in enumerate(self.shown)]
         values = {name: np.array([[cell[name] for cell in line] for line in chosen]) for name in chosen[0][0]}
         return Plane(values, self.x[columns], self.y[rows], tuple(marks))
 
@@ -155,9 +143,9 @@ class _Canvas:
         cells = [(row, column) for level in levels(len(self.x)) for row in level for column in level]
         return list(dict.fromkeys(cells))
 
-    def _points(self, order: Sequence[tuple[int, int]], axes: Axes) -> list[Coefficients]:
+    def _points(self, order: Sequence[tuple[int, int]], frame: Frame) -> list[Coefficients]:
         """The coefficients of all points: of the networks themselves first, then of the cells."""
         count = len(self.shown)
         own = [tuple(float(other == number) for other in range(count)) for number in range(count)]
         rest = (0.0,) * (count - 3)
-        return own + [(*axes.coefficients(self.x[column], self.y[row]), *rest) for row, column in order]
+        return own + [(*frame.coefficients(self.x[column], self.y[row]), *rest) for row, column in order]

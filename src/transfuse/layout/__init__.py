@@ -1,7 +1,10 @@
 """Layouts: which axes of which tensors move together; their notation, their symmetries, moving a state by them."""
 
+from typing import TYPE_CHECKING
+
+from ..renamed import refuse_name
 from .balance import balanced, in_scale_of
-from .moving import permute, random_actions
+from .moving import permute, random_elements
 from .notation import PlainLoader
 from .recipe import LAYOUT, Layout, parse
 from .records import Axis, Block, Fixed, Reduced, Run, Side, Slot, Space
@@ -27,5 +30,11 @@ __all__ = [
     "pair_scores",
     "parse",
     "permute",
-    "random_actions",
+    "random_elements",
 ]
+
+if not TYPE_CHECKING:  # a checker of types would take any name for one of this room
+
+    def __getattr__(name: str) -> object:
+        """An old name gives an error that tells the new one."""
+        refuse_name(__name__, name)

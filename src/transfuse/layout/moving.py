@@ -21,12 +21,13 @@ from torch import Tensor
 from ..arguments import STATE, check_arguments, instance, mapping
 from ..errors import LayoutError
 from ..lazy import LazyState, transformed
+from ..renamed import telling_new_arguments
 from ..types import State
 from .recipe import LAYOUT, Layout
 from .records import Block
 from .symmetry import PERMUTATIONS, Permutation
 
-ACTIONS = mapping(instance(Permutation, ""), "a Permutation by name of a space: {'0.out': Permutation([1, 0])}")
+ELEMENTS = mapping(instance(Permutation, ""), "a Permutation by name of a space: {'0.out': Permutation([1, 0])}")
 
 
 class Element(Protocol):
@@ -63,7 +64,8 @@ class Pair:
 Axes = Mapping[int, Sequence[Pair]]  # what stands on each axis of a tensor on which something stands
 
 
-def permute(state: State, layout: Layout, actions: Mapping[str, Permutation]) -> State:
+@telling_new_arguments
+def permute(state: State, layout: Layout, elements: Mapping[str, Permutation]) -> State:
     """Move the units of a state by an element for each of some spaces; the function of the network stays the same.
 
     The state is not modified, and tensors that nothing moves are passed on as they are. A lazy state gives a lazy one,
@@ -82,41 +84,41 @@ def permute(state: State, layout: Layout, actions: Mapping[str, Permutation]) ->
         >>> permute(state, layout, {"up.out": Permutation([1, 0])})["down.weight"]
         tensor([[4., 3.]])
     """
-    check_arguments(state=(state, STATE), layout=(layout, LAYOUT), actions=(actions, ACTIONS))
-    if strange := [name for name in actions if name not in {space.name for space in layout.spaces}]:
-        raise LayoutError(f"actions: no space is called {', '.join(map(repr, strange))} in the layout")
+    check_arguments(state=(state, STATE), layout=(layout, LAYOUT), elements=(elements, ELEMENTS))
+    if strange := [name for name in elements if name not in {space.name for space in layout.spaces}]:
+        raise LayoutError(f"elements: no space is called {', '.join(map(repr, strange))} in the layout")
     widths = layout.widths(state)
-    for name, element in actions.items():
+    for name, element in elements.items():
         if objection := layout[name].symmetry.objection(element, widths[name]):
             raise LayoutError(f"the permutation of space {name}: {objection}")
     axes: dict[str, dict[int, list[Pair]]] = {}
     for block in layout.blocks(widths):
-        if block.space in actions:
+        if block.space in elements:
             axes.setdefault(block.tensor, {}).setdefault(block.axis, []).append(Pair(block, (block,)))
 
     def moved(name: str, tensor: Tensor) -> Tensor:
         own = axes.get(name, {})
-        _check_numbers(name, tensor, own, actions)
-        return carried(tensor, own, 0, actions)
+        _check_numbers(name, tensor, own, elements)
+        return carried(tensor, own, 0, elements)
 
     if isinstance(state, LazyState):
         return transformed(state, moved)
     return {name: moved(name, tensor) for name, tensor in state.items()}
 
 
-def _check_numbers(name: str, tensor: Tensor, axes: Axes, actions: Mapping[str, Permutation]) -> None:
+def _check_numbers(name: str, tensor: Tensor, axes: Axes, elements: Mapping[str, Permutation]) -> None:
     """Refuse to negate or scale what is not a floating-point number."""
     if tensor.is_floating_point() or tensor.is_complex():
         return
     for block in (pair.target for pairs in axes.values() for pair in pairs):
-        if actions[block.space].rescales and block.odd.any():
+        if elements[block.space].rescales and block.odd.any():
             raise LayoutError(
                 f"tensor {name} holds {tensor.dtype}, which cannot be negated or scaled with space {block.space}; "
                 f"make its slots even (|{block.space}|) or give no factors"
             )
 
 
-def random_actions(
+def random_elements(
     layout: Layout, widths: Mapping[str, int], rng: np.random.Generator, *, symmetries: bool = True
 ) -> dict[str, Permutation]:
     """A random element for each space of a layout, none of them trivial; without `symmetries` mere permutations."""
@@ -157,6 +159,7 @@ def carried_rows(
     index, factor = _index(tensor, along, first, model, elements)
 
     def taken(rows: slice) -> Tensor:
+        """Some rows of the tensor, in the order of the target."""
         own = None if factor is None else factor[rows]
         if index is None:
             return _taken(taken_slice(tensor, along, rows), along, None, own)

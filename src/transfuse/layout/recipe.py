@@ -184,6 +184,7 @@ def _contradictions(layout: Layout) -> Iterator[str]:
 
 
 def _contradicting_axes(layout: Layout, names: Sequence[str]) -> Iterator[str]:
+    """What is wrong with axes: spaces that are not listed, segments that hold nothing."""
     for tensor, axes in layout.tensors.items():
         for number, axis in enumerate(axes):
             for name in axis.spaces:

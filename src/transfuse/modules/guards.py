@@ -40,6 +40,7 @@ def undisturbed(*models: nn.Module) -> Iterator[None]:
 
 
 def _undisturbed(models: Sequence[nn.Module]) -> Iterator[None]:
+    """Run what is inside in evaluation mode, and put back modules, tensors, randomness and settings."""
     modules = [_ModuleBefore.of(module) for model in models for module in model.modules()]
     tensors = [_TensorBefore.of(tensor) for model in models for tensor in (*model.parameters(), *model.buffers())]
     fast_path = torch.backends.mha.get_fastpath_enabled()

@@ -59,6 +59,7 @@ def _leaves(model: nn.Module) -> list[Tensor]:
 
 
 def _copies(value: object, kept: dict[int, object]) -> bool:
+    """Whether an attribute of a module can be copied."""
     if isinstance(value, dict) and any(isinstance(each, nn.Module) for each in value.values()):
         return True  # the parts of a module, which are looked at on their own
     try:

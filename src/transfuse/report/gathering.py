@@ -46,6 +46,7 @@ def gather(fusion: Fusion, request: Request, title: str | None = None) -> Report
 
 
 def _facts(fusion: Fusion) -> dict[str, str]:
+    """What was fused, and how, by the heading under which the page tells it."""
     states = fusion.states
     row = METHODS.get(states.method)
     sizes = [f"{type(model).__name__} ({parameter_count(model):,} parameters)" for model in fusion.parents]

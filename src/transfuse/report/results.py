@@ -19,7 +19,7 @@ from ..corrections import NONE
 from ..corrections.batch_norm import norms_of
 from ..errors import InputError
 from ..fusing import Fusion
-from ..landscape import Axes, Barrier, Evaluator, Family, Plane, Survey, barrier, classification, plane
+from ..landscape import Barrier, Evaluator, Family, Frame, Plane, Survey, barrier, classification, plane
 from ..landscape.geometry import FLAT
 from ..modules import Ensemble, are_class_scores, state_of, tensors_in, with_state
 from .contents import Request, ResultRow, Results, Role
@@ -123,7 +123,7 @@ def _plane(fusion: Fusion, request: Request, notes: list[str]) -> Plane | None:
         notes.append("No plane: model 2 has other widths than the result.")
         return None
     try:
-        Axes.through(state_of(first), state_of(second), state_of(moved))
+        Frame.through(state_of(first), state_of(second), state_of(moved))
     except InputError:
         notes.append("No plane: model 1, model 2 and aligned model 2 lie on one line.")
         return None

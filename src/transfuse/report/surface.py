@@ -22,7 +22,7 @@ from ..landscape.pictures import contour_levels, mark_label, short_number
 from ..types import Array
 from .svg import WIDTH, Point, colour, drawing
 
-Place = Callable[[float, float], Point]
+ToPage = Callable[[float, float], Point]  # from a point of the plane to one of the drawing
 Box = tuple[float, float, float, float]
 
 SHARP = 2  # pixels of the image for each unit of the drawing: a screen may have two, or the page be enlarged
@@ -104,13 +104,14 @@ def png(indices: NDArray[np.uint8], palette: Sequence[str]) -> bytes:
     return b"\x89PNG\r\n\x1a\n" + b"".join(chunks)
 
 
-def _contours(plane: Plane, metric: str, levels: Sequence[float], place: Place) -> str:
+def _contours(plane: Plane, metric: str, levels: Sequence[float], place: ToPage) -> str:
     """Thin lines between the bands."""
     columns, rows = np.arange(len(plane.x)), np.arange(len(plane.y))
     finer = [np.linspace(0, size - 1, FINER * (size - 1) + 1) for size in (len(plane.x), len(plane.y))]
     values = between(plane.of(metric), *finer)
 
     def on_page(x: float, y: float) -> Point:
+        """A point of the finer grid, on the drawing."""
         return place(
             float(np.interp(x / FINER, columns, plane.x)), float(np.interp(y / FINER, rows, plane.y))
         )  # fmt: skip
@@ -142,7 +143,7 @@ def segments(values: Array, level: float) -> list[tuple[Point, Point]]:
     return found
 
 
-def _cells(plane: Plane, place: Place) -> str:
+def _cells(plane: Plane, place: ToPage) -> str:
     """An invisible rectangle around each evaluated network, with its values as title."""
     x, y = _edges(plane.x), _edges(plane.y)
     found = []
@@ -162,7 +163,7 @@ def _edges(places: Array) -> Array:
     return np.concatenate([places[:1], (places[1:] + places[:-1]) / 2, places[-1:]])
 
 
-def _marks(plane: Plane, metric: str, place: Place, high: float) -> str:
+def _marks(plane: Plane, metric: str, place: ToPage, high: float) -> str:
     """Networks as points, each with its name where it hides neither another name nor a point."""
     points = [place(mark.x, mark.y) for mark in plane.marks]
     names = [mark_label(mark, plane) for mark in plane.marks]

@@ -123,6 +123,7 @@ def _sample_axis(model: nn.Module, leaves: Sequence[object], tree: pytree.TreeSp
     tensors = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
 
     def outputs(times: int, axis: int) -> list[Tensor]:
+        """What the network gives for the example, repeated along an axis."""
         args, kwargs = pytree.tree_unflatten(
             [torch.cat([leaf] * times, axis) if isinstance(leaf, Tensor) else leaf for leaf in leaves], tree
         )

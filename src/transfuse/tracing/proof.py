@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from ..errors import ProofError, listing
-from ..layout import Layout, Permutation, permute, random_actions
+from ..layout import Layout, Permutation, permute, random_elements
 from ..modules import Arguments, run
 from .differences import Change, Limits, Scale, difference, is_number
 
@@ -59,22 +59,22 @@ def verify(model: nn.Module, state: Mapping[str, Tensor], inputs: Arguments, lay
     """
     rng = np.random.default_rng(seed)
     bench = _bench(model, state, inputs, rng)
-    actions = random_actions(layout, layout.widths(state), rng)
-    if not actions or (change := _change(bench, layout, actions)).excess <= 1:
+    elements = random_elements(layout, layout.widths(state), rng)
+    if not elements or (change := _change(bench, layout, elements)).excess <= 1:
         return
-    blamed = [text for name, action in actions.items() if (text := _blame(bench, layout, name, action))]
+    blamed = [text for name, element in elements.items() if (text := _blame(bench, layout, name, element))]
     raise ProofError(
         listing("the layout does not describe this network:", blamed or [f"all spaces together: {change.relative:.2g}"])
         + "\nA rule for one of its operations is wrong, or the layout was edited: correct it, or fix these spaces"
     )
 
 
-def _blame(bench: _Bench, layout: Layout, name: str, action: Permutation) -> str:
+def _blame(bench: _Bench, layout: Layout, name: str, element: Permutation) -> str:
     """What goes wrong with one space, if anything does."""
-    change = _change(bench, layout, {name: action})
+    change = _change(bench, layout, {name: element})
     if change.excess <= 1:
         return ""
-    moved = _change(bench, layout, {name: Permutation(action.order)}).excess > 1
+    moved = _change(bench, layout, {name: Permutation(element.order)}).excess > 1
     kind = "moved" if moved else "negated or scaled"
     return f"space {name}: outputs change by {change.relative:.2g} (relative) when its units are {kind}"
 
@@ -174,7 +174,7 @@ def _shaken(tensor: Tensor, rng: np.random.Generator, amount: float) -> Tensor:
     return result.view(tensor.shape)
 
 
-def _change(bench: _Bench, layout: Layout, actions: Mapping[str, Permutation]) -> Change:
+def _change(bench: _Bench, layout: Layout, elements: Mapping[str, Permutation]) -> Change:
     """By how much outputs change, in the worse of the trials."""
     return max(
         (
@@ -182,7 +182,7 @@ def _change(bench: _Bench, layout: Layout, actions: Mapping[str, Permutation]) -
             for trial in bench.trials
             for compared in zip(
                 trial.outputs,
-                run(bench.model, permute(trial.state, layout, actions), trial.inputs),
+                run(bench.model, permute(trial.state, layout, elements), trial.inputs),
                 trial.limits,
                 strict=True,
             )

@@ -19,10 +19,9 @@ import numpy as np
 from ..errors import listing
 from ..layout import PERMUTATIONS, Axis, Fixed, Layout, Run, Slot
 from .reading import Reading
-from .resolving import NO_EFFECT, classes
+from .resolving import NO_EFFECT, Place, classes
 
 Unused = Literal["fix", "move"]
-Place = tuple[str, int]  # a tensor and one of its axes
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 import transfuse
 from transfuse import InputError
 from transfuse.barycenter import Problem, objective_of
-from transfuse.barycenter.sweeps.cycle import _between, _towards, agreement, cycle_consistent, longest_climb
-from transfuse.layout import Permutation, random_actions
+from transfuse.barycenter.sweeps.cycle import _between, _towards, agreement_of_pairs, cycle_consistent, longest_climb
+from transfuse.layout import Permutation, random_elements
 from zoo_problems import layout_of, problem_of, states_of
 
 NAMES = ("mlp", "lenet", "lstm", "resnet_identity", "multihead_attention")
@@ -39,18 +39,18 @@ def shuffled_start(problem, seed):
 
 def planted(name, count, seed):
     layout, state, rng = layout_of(name), states_of(name, 1)[0], np.random.default_rng(seed)
-    actions = [random_actions(layout, layout.units, rng, symmetries=False) for _ in range(count - 1)]
-    return problem_of(name, (state, *(transfuse.permute(state, layout, each) for each in actions))), actions
+    elements = [random_elements(layout, layout.units, rng, symmetries=False) for _ in range(count - 1)]
+    return problem_of(name, (state, *(transfuse.permute(state, layout, each) for each in elements))), elements
 
 
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("name", ["mlp", "lenet"])
 def test_a_planted_permutation_is_recovered(name, seed):
-    problem, (action,) = planted(name, 2, seed)
+    problem, (element,) = planted(name, 2, seed)
     couplings, history = cycle_consistent(problem)
     assert history[-1].objective == pytest.approx(0.0, abs=1e-12)
     for space, coupling in couplings[1].items():
-        assert np.array_equal(action[space].order[coupling.order], np.arange(problem.widths[space]))
+        assert np.array_equal(element[space].order[coupling.order], np.arange(problem.widths[space]))
 
 
 @pytest.mark.parametrize("name", ["mlp", "lenet"])
@@ -93,7 +93,7 @@ def test_the_models_agree_no_less_than_at_the_start(name, count):
     for start in (None, shuffled_start(problem, 0)):
         couplings, history = cycle_consistent(problem, start)
         begun = start or [problem.start(model) for model in range(count)]
-        assert agreement(problem, couplings) >= agreement(problem, begun)
+        assert agreement_of_pairs(problem, couplings) >= agreement_of_pairs(problem, begun)
         assert history[-1].objective <= history[0].objective * (1 + 1e-9)
         assert history[-1].objective == pytest.approx(objective_of(problem, couplings))
 
@@ -117,7 +117,7 @@ def test_agreement_is_a_sum_over_pairs_and_falls_with_the_objective(name):
             {name: problem.carried(model, name, own) for name in problem.terms} for model, own in enumerate(couplings)
         ]
         slow = sum(float((a[t] * b[t]).sum()) for a, b in combinations(carried, 2) for t in problem.terms)
-        assert agreement(problem, couplings) == pytest.approx(slow)
+        assert agreement_of_pairs(problem, couplings) == pytest.approx(slow)
         values.append((slow, objective_of(problem, couplings)))
     (first, high), (second, low) = values
     assert high - low == pytest.approx((second - first) * 2 / 9, abs=1e-9)
@@ -129,7 +129,7 @@ def test_a_step_is_a_polynomial_of_the_degree_that_the_line_search_relies_on(nam
     here = _between(*(shuffled_start(problem, seed) for seed in range(2)), 0.3)
     there = _towards(problem, here)
     places = np.linspace(0, 1, 9)
-    values = [agreement(problem, _between(here, there, place)) for place in places]
+    values = [agreement_of_pairs(problem, _between(here, there, place)) for place in places]
     axes = max(len({pair.target.axis for pair in pairs}) for pairs in problem.blocks.values())
     fitted = np.polynomial.Polynomial.fit(places[:: 8 // (2 * axes)], values[:: 8 // (2 * axes)], 2 * axes)
     np.testing.assert_allclose(fitted(places), values, rtol=1e-9, atol=1e-9)

@@ -13,7 +13,7 @@ import transfuse
 from transfuse import InputError
 from transfuse.barycenter import Problem, layer_by_layer
 from transfuse.barycenter.sweeps.matched import assignment_scores, match, matched_averaging
-from transfuse.layout import random_actions
+from transfuse.layout import random_elements
 from zoo_problems import layout_of, problem_of, states_of
 
 NAMES = ("mlp", "lenet", "lstm")
@@ -74,14 +74,14 @@ def test_the_cost_is_the_gain_in_twice_the_log_likelihood():
 def test_planted_permutations_are_recovered(name, count):
     layout, state = layout_of(name), states_of(name, 1)[0]
     rng = np.random.default_rng(0)
-    actions = [random_actions(layout, layout.units, rng, symmetries=False) for _ in range(count - 1)]
-    problem = problem_of(name, (state, *(transfuse.permute(state, layout, each) for each in actions)))
+    elements = [random_elements(layout, layout.units, rng, symmetries=False) for _ in range(count - 1)]
+    problem = problem_of(name, (state, *(transfuse.permute(state, layout, each) for each in elements)))
     couplings, history = matched_averaging(problem)
     assert history[-1].objective == pytest.approx(0.0, abs=1e-12)
-    for own, action in zip(couplings[1:], actions, strict=True):
+    for own, element in zip(couplings[1:], elements, strict=True):
         for space, coupling in own.items():
             first = couplings[0][space].order
-            assert torch.equal(action[space].order[coupling.order], first)
+            assert torch.equal(element[space].order[coupling.order], first)
 
 
 @pytest.mark.parametrize("name", [*NAMES, "resnet_identity", "multihead_attention"])

@@ -34,7 +34,6 @@ from ..problem import Problem
 from ..scores import unit_scores
 from .equal_widths import check_equal_widths
 
-Point = Sequence[Couplings]
 Vertices = list[dict[str, Permutation]]
 
 
@@ -62,7 +61,7 @@ def cycle_consistent(
     """
     check_equal_widths(problem)
     begun = last = _nearest(start or [problem.start(model) for model in range(len(problem.states))])
-    here: Point = begun
+    here: Sequence[Couplings] = begun
     history = [Step(objective_of(problem, begun), 0)]
     for number in range(1, steps + 1):
         watch("step", number, steps)
@@ -75,18 +74,18 @@ def cycle_consistent(
     else:
         note = f"the climb had not ended after {steps} steps; allow more steps"
         history[-1] = replace(history[-1], note=note)
-    if agreement(problem, last) < agreement(problem, begun):
+    if agreement_of_pairs(problem, last) < agreement_of_pairs(problem, begun):
         last = begun
         history.append(Step(history[0].objective, 0))
     return _first_unmoved(last), history
 
 
-def agreement(problem: Problem, couplings: Sequence[Couplings]) -> float:
+def agreement_of_pairs(problem: Problem, couplings: Sequence[Couplings]) -> float:
     """f: the sum over all pairs of models of the agreement of what they carry to the universe."""
     return float(_agreements(problem, [couplings])[0, 0])
 
 
-def _step(problem: Problem, here: Point, tolerance: float) -> Point | None:
+def _step(problem: Problem, here: Sequence[Couplings], tolerance: float) -> Sequence[Couplings] | None:
     """One step of Frank and Wolfe: all spaces of all models go by one length towards their best permutations.
 
     A tensor with k coupled axes, carried by matrices that are linear in the length of the step, is a polynomial of
@@ -108,7 +107,7 @@ def _step(problem: Problem, here: Point, tolerance: float) -> Point | None:
     return _between(here, there, length) if gained > tolerance * abs(value(0.0)) else None
 
 
-def _towards(problem: Problem, here: Point) -> Point:
+def _towards(problem: Problem, here: Sequence[Couplings]) -> Sequence[Couplings]:
     """For each model and space the permutation with the largest inner product with the gradient of f.
 
     Where a space stands on two axes of a tensor, both count. Of two models the first stays (the paper's matching of a
@@ -162,7 +161,7 @@ def _agreements(problem: Problem, places: Sequence[Sequence[Couplings]]) -> Arra
     return total
 
 
-def _between(here: Point, there: Point, part: float) -> Point:
+def _between(here: Sequence[Couplings], there: Sequence[Couplings], part: float) -> Sequence[Couplings]:
     """`(1 - part) here + part there`, for every model that moves and every space."""
     return [
         own
@@ -193,5 +192,5 @@ def _first_unmoved(couplings: Vertices) -> list[dict[str, Coupling]]:
     return [{name: own.relative_to(couplings[0][name]) for name, own in each.items()} for each in couplings]
 
 
-def _changes(before: Point, after: Point) -> int:
+def _changes(before: Sequence[Couplings], after: Sequence[Couplings]) -> int:
     return sum(not same(new[name], old[name]) for old, new in zip(before, after, strict=True) for name in old)
