@@ -7,6 +7,7 @@ share their features: groups of a convolution, the two halves of a GRU's candida
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +17,8 @@ from torch import Tensor, nn
 
 from ..activations import Seen
 from ..types import State
+
+FEATURES = 2**21  # numbers of features of a site that are looked at in one batch
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,12 +39,13 @@ def parts(seen: Seen, outputs: Tensor) -> list[Part]:
 
     Of a recurrent layer, hidden states are those that the outputs drive: errors of the layer do not add up over time.
     """
+    rows = looked_at(seen, rows_of(seen, outputs))
     if seen.recurrence is not None:
-        features = _recurrent_features(seen, outputs)
+        features = [each[rows] for each in _recurrent_features(seen, outputs)]
     elif seen.kernel:
-        features = [piece.flatten(1) for piece in patches(seen).chunk(seen.how["groups"], 1)]
+        features = [piece.flatten(1) for piece in patches(seen, rows).chunk(seen.how["groups"], 1)]
     else:
-        features = [seen.inputs.reshape(-1, seen.inputs.shape[-1])]
+        features = [seen.inputs.reshape(-1, seen.inputs.shape[-1])[rows]]
     if has_constant(seen):
         features = [nn.functional.pad(each, (0, 1), value=1.0) for each in features]
     return [Part(each, rows) for each, rows in zip(features, rows_by_part(seen, outputs), strict=True)]
@@ -53,9 +57,23 @@ def rows_of(seen: Seen, outputs: Tensor) -> Tensor:
     return outputs.movedim(channels, -1).reshape(-1, outputs.shape[channels])
 
 
+def looked_at(seen: Seen, rows: Tensor) -> Tensor | slice:
+    """Which samples of a site are looked at: all, or so many, drawn at random, that their features stay few.
+
+    The same ones whenever it is asked of a batch. A convolution sees its inputs at many places that are much alike, and
+    the time that a fit takes grows with them.
+    """
+    width = seen.inputs.shape[-1 - len(seen.kernel)] * math.prod(seen.kernel)
+    most = max(FEATURES // width, 1)
+    if len(rows) <= most:
+        return slice(None)
+    return torch.randperm(len(rows), generator=torch.Generator().manual_seed(0))[:most].to(rows.device)
+
+
 def rows_by_part(seen: Seen, outputs: Tensor) -> list[Tensor]:
-    """Outputs of a site as [samples, rows] for each part."""
+    """Outputs of a site as [samples, rows] for each part, of the samples that are looked at."""
     rows = rows_of(seen, outputs)
+    rows = rows[looked_at(seen, rows)]
     if seen.recurrence is not None and seen.recurrence.kind == "gru":
         units = rows.shape[1] // 4
         return list(rows.split([2 * units, units, units], 1))
@@ -72,8 +90,8 @@ def _recurrent_features(seen: Seen, outputs: Tensor) -> list[Tensor]:
     return [both, both[:, units:], both[:, :units]] if layer.kind == "gru" else [both]
 
 
-def patches(seen: Seen) -> Tensor:
-    """What a convolution sees at each place: [samples x places, channels, kernel]."""
+def patches(seen: Seen, rows: Tensor | slice = slice(None)) -> Tensor:
+    """What a convolution sees at each place, or at some: [samples x places, channels, kernel]."""
     kernel, count = seen.kernel, len(seen.kernel)
     stride, dilation = (_each(seen.how[key], count) for key in ("stride", "dilation"))
     x = seen.inputs if seen.inputs.dim() == count + 2 else seen.inputs.unsqueeze(0)
@@ -81,7 +99,10 @@ def patches(seen: Seen) -> Tensor:
     for axis, (size, step, gap) in enumerate(zip(kernel, stride, dilation, strict=True)):
         x = x.unfold(2 + axis, gap * (size - 1) + 1, step)[..., ::gap]
     places, within = range(2, 2 + count), range(2 + count, 2 + 2 * count)
-    return x.permute(0, *places, 1, *within).flatten(0, count).flatten(2)
+    x = x.permute(0, *places, 1, *within)
+    if isinstance(rows, slice):
+        return x.flatten(0, count).flatten(2)[rows]
+    return x[torch.unravel_index(rows, x.shape[: count + 1])].flatten(2)
 
 
 def _each(value: Any, count: int) -> tuple[int, ...]:
