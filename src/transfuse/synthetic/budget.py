@@ -18,7 +18,7 @@ from .inversion import INVERSION_STEPS
 
 # How many samples of noise are made, by whether networks convolve: a convolution sees many places of each sample.
 SAMPLES = {True: 200, False: 500}
-MOST_IMAGES = 2000  # leaves or strokes: a refit was found to gain little from more
+MOST_IMAGES = 1500  # leaves or strokes: a refit was found to gain little from more
 FEWEST = 50  # samples: fewer of them are not worth a correction
 # Runs of each network that a sample takes: in each step of inversion one forth, and twice that back. Images are not
 # inverted, but there are more of them, and a refit by one was found to take about as many operations.

@@ -19,13 +19,13 @@ from ..activations import Batches
 from ..modules import Arguments
 from .images import Generator, Images, Look, has_spread, image_place
 from .inversion import inverted_inputs
-from .leaves import leaves
+from .leaves import dead_leaves
 from .noise import drawn_inputs
 from .norms import distance_to_norms
-from .strokes import strokes
+from .strokes import pen_strokes
 
 LEAVES, STROKES, NOISE = "leaves", "strokes", "inverted noise"
-GENERATORS: Mapping[str, Generator] = {LEAVES: leaves, STROKES: strokes}
+GENERATORS: Mapping[str, Generator] = {LEAVES: dead_leaves, STROKES: pen_strokes}
 TRIAL = 50  # samples of each kind by which batch norms judge
 
 BY_NORMS = "of all kinds it is nearest to what the batch norms of the networks remember of data ({distances})"

@@ -32,13 +32,14 @@ HUES = (1.0, 0.35)  # the same of the texture, relatively
 OWN = 0.08  # deviation of a shape's colour from the palette's
 SHADED, SHADE = 0.6, 0.25  # share of the shapes that are shaded, and deviation of the shade's slope
 TEXTURE = 1.2  # the largest weight of a texture; weights are squares of uniform numbers, so most are small
-FEWEST_TEXTURES = 64  # of which each shape takes one
+TEXTURES = 64  # at most, of which each shape takes one: they take as long as all shapes
+TEXTURES_EACH = 3  # at most, for each image
 SLOPES = (1.0, 1.6)  # the exponents of the spectra of textures: amplitudes fall with the frequency to this power
 CONTRAST = (0.12, 0.28)  # the smallest and the largest deviation of an image, black being 0 and white 1
 BRIGHTNESS = (0.5, 0.12)  # mean and deviation of the brightness of an image
 
 
-def leaves(count: int, example: Tensor, random: torch.Generator) -> Tensor:
+def dead_leaves(count: int, example: Tensor, random: torch.Generator) -> Tensor:
     """Images [count, channels, height, width] of fallen shapes, with the mean and deviation of each of their channels.
 
     Args:
@@ -47,7 +48,7 @@ def leaves(count: int, example: Tensor, random: torch.Generator) -> Tensor:
         random: Where random numbers come from.
 
     Example:
-        >>> leaves(5, torch.zeros(1, 3, 32, 32), torch.Generator()).shape
+        >>> dead_leaves(5, torch.zeros(1, 3, 32, 32), torch.Generator()).shape
         torch.Size([5, 3, 32, 32])
     """
     return lying_like(example, Look.of(example).given_to(_fallen(count, size_of(example), random)))
@@ -57,7 +58,7 @@ def _fallen(count: int, size: Size, random: torch.Generator) -> Tensor:
     """Images of fallen shapes, with numbers from 0 to 1."""
     channels, height, width = size
     palette = 0.5 + _colours((count, COLOURS), channels, random)
-    textures = _textures(max(FEWEST_TEXTURES, count // 4), size, random)
+    textures = _textures(min(TEXTURES, TEXTURES_EACH * count), size, random)
     images = palette[:, 0, :, None, None].expand(count, *size).contiguous()
     for number in range(min(MOST_SHAPES, SHAPES * max(height, width) // min(height, width))):
         shape = _Shape.fallen(count, (height, width), random)

@@ -18,13 +18,13 @@ MIDDLE = (0.2, 0.8)  # where lines begin and end, in sides of the image
 THICKNESS = (0.03, 0.07)  # half the thickness of a line, the least and the most, in shorter sides of the image
 
 
-def strokes(count: int, example: Tensor, random: torch.Generator) -> Tensor:
+def pen_strokes(count: int, example: Tensor, random: torch.Generator) -> Tensor:
     """Images [count, channels, height, width] of curved lines, in the background and the ink of the example.
 
     Where the example is not sparse, it does not tell these: then images have its mean and deviation.
 
     Example:
-        >>> strokes(5, torch.zeros(1, 1, 28, 28), torch.Generator()).shape
+        >>> pen_strokes(5, torch.zeros(1, 1, 28, 28), torch.Generator()).shape
         torch.Size([5, 1, 28, 28])
     """
     look = Look.of(example)
