@@ -32,3 +32,11 @@ def test_images_too_small_for_shapes_and_other_inputs_are_no_images():
         (nn.Sequential(nn.Flatten(), nn.Linear(64, 3)), torch.randn(1, 1, 8, 8)),
     ):
         assert Budget.of(net, Arguments.of(example), models=2).images == 0
+
+
+def test_no_more_images_than_a_refit_keeps_in_memory(monkeypatch):
+    net, example = nn.Conv2d(3, 2, 3), Arguments.of(torch.randn(1, 3, 10, 10))
+    each = 8 * 8 * (27 + 2 * 2) * 4  # places; features, outputs and their weights; bytes
+    for kept, images in ((100.5, 100), (3.0, 50)):
+        monkeypatch.setattr("transfuse.synthetic.budget.KEPT", kept * each)
+        assert Budget.of(net, example, models=2).images == images

@@ -19,6 +19,9 @@ from .inversion import INVERSION_STEPS
 # How many samples of noise are made, by whether networks convolve: a convolution sees many places of each sample.
 SAMPLES = {True: 200, False: 500}
 MOST_IMAGES = 1500  # leaves or strokes: a refit was found to gain little from more
+# Bytes of one site of all images, at most: a refit that cannot keep them computes them again and again, and on narrow
+# networks it takes more than twice as long for twice as many.
+KEPT = 2**29
 FEWEST = 50  # samples: fewer of them are not worth a correction
 # Runs of each network that a sample takes: in each step of inversion one forth, and twice that back. Images are not
 # inverted, but there are more of them, and a refit by one was found to take about as many operations.
@@ -53,7 +56,9 @@ class Budget:
         affordable = int(effort(model) / (models * _operations(model, example)))
         samples = min(SAMPLES[convolutions], affordable)
         inverted = samples >= FEWEST
-        images = min(MOST_IMAGES, affordable) if inverted and image_place(model, example) is not None else 0
+        reads_images = inverted and image_place(model, example) is not None
+        kept = max(FEWEST, int(KEPT / _largest_site(model, example))) if reads_images else 0
+        images = min(MOST_IMAGES, affordable, kept)
         return Budget(samples if inverted else SAMPLES[convolutions], inverted, convolutions, images)
 
 
@@ -70,6 +75,17 @@ def _operations(model: nn.Module, example: Arguments) -> float:
         model(*example.args, **example.kwargs)
     each: float = max(counter.get_total_flops(), 1) / (len(first) if first is not None else 1)
     return RUNS * each
+
+
+def _largest_site(model: nn.Module, example: Arguments) -> float:
+    """Bytes of what a refit goes by at the largest convolution, for one sample: features, outputs and their weights."""
+    sizes = [1.0]
+    for seen in observe(model, lambda each: each(*example.args, **example.kwargs)):
+        weight = model.get_parameter(seen.name)
+        if seen.kernel:
+            places = seen.output.numel() / len(seen.output) / len(weight)
+            sizes.append(places * (weight[0].numel() + 2 * len(weight)) * weight.element_size())
+    return max(sizes)
 
 
 def convolves(model: nn.Module, example: Arguments) -> bool:
