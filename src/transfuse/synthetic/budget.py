@@ -81,8 +81,8 @@ def _largest_site(model: nn.Module, example: Arguments) -> float:
     """Bytes of what a refit goes by at the largest convolution, for one sample: features, outputs and their weights."""
     sizes = [1.0]
     for seen in observe(model, lambda each: each(*example.args, **example.kwargs)):
-        weight = model.get_parameter(seen.name)
         if seen.kernel:
+            weight = model.get_parameter(seen.name)
             places = seen.output.numel() / len(seen.output) / len(weight)
             sizes.append(places * (weight[0].numel() + 2 * len(weight)) * weight.element_size())
     return max(sizes)
