@@ -55,6 +55,7 @@ def synthetic_inputs(
         seed: Seed of the random numbers.
 
     Example:
+        >>> import torch
         >>> net = nn.Sequential(nn.Linear(3, 4), nn.ReLU())
         >>> synthetic_inputs([net], torch.randn(2, 3)).count
         5
