@@ -20,7 +20,7 @@ from .fusing import FusedStates, Fusion, align, fuse, fuse_states
 from .landscape import Barrier, Mark, Plane, Simplex, barrier, chain, evaluator, plane, simplex
 from .layout import Axis, Block, Fixed, Layout, Permutation, Run, Slot, Space, Symmetry, parse, permute
 from .methods import METHODS, Method
-from .synthetic.budget import synthetic_inputs
+from .synthetic.making import synthetic_inputs
 from .tracing import prove, rule, trace
 
 __all__ = [

@@ -13,7 +13,8 @@ from transfuse.corrections import NONE, Uncorrected, Units, best_of, candidates
 from transfuse.errors import InputError
 from transfuse.fusing.correcting import Parents
 from transfuse.modules import Arguments
-from transfuse.synthetic import budget, drawn_inputs
+from transfuse.synthetic import SyntheticInputs, budget, drawn_inputs
+from transfuse.synthetic.making import MATCHING
 from zoo import call, named
 from zoo_problems import another, layout_of, moved_twin, outputs, sample
 
@@ -228,27 +229,34 @@ def test_a_batch_alone_is_fitted_beside_noise():
 class Pictures(nn.Module):
     """Gives pictures, and no classes."""
 
-    def __init__(self):
+    def __init__(self, *, sounds=False):
         super().__init__()
-        self.first, self.second = nn.Conv2d(1, 4, 3, padding=1), nn.Conv2d(4, 1, 3, padding=1)
+        kind = nn.Conv1d if sounds else nn.Conv2d
+        self.first, self.second = kind(1, 4, 3, padding=1), kind(4, 1, 3, padding=1)
 
     def forward(self, x):
         return self.second(self.first(x).relu())
 
 
 def test_convolutions_without_classes_are_not_corrected_by_noise_unless_asked():
-    models, example = [Pictures(), Pictures()], torch.randn(2, 1, 8, 8)
+    models, example = [Pictures(sounds=True), Pictures(sounds=True)], torch.randn(2, 1, 64)
     assert "there are no classes to see: what they give is of shape" in transfuse.fuse(models, example).correction.note
     assert transfuse.fuse(models, example, correct="refit").correction.method == "refit"
 
 
-def test_convolutions_with_classes_are_matched_and_corrected_by_inverted_inputs():
+def test_networks_of_images_without_classes_are_corrected_by_leaves():
+    fusion = transfuse.fuse([Pictures(), Pictures()], torch.randn(2, 1, 8, 8))
+    assert fusion.correction.method == "refit"
+    assert fusion.correction.note.startswith("judged by synthetic inputs (leaves, since the example is grey")
+
+
+def test_convolutions_are_matched_and_corrected_by_synthetic_images():
     models = [another("lenet", seed).float() for seed in (0, 1)]
     given = dict(example_inputs=named("lenet").inputs(), layout=layout_of("lenet"), restarts=0)
     fusion = transfuse.fuse(models, **given)
     assert fusion.correction.method == "selection"
-    inverted = transfuse.synthetic_inputs(models, given["example_inputs"])
-    same = transfuse.fuse(models, **given, data=inverted, correct="none")
+    images = transfuse.synthetic_inputs(models, given["example_inputs"], samples=MATCHING)
+    same = transfuse.fuse(models, **given, data=images, correct="none")
     for one, other in zip(fusion.couplings, same.couplings, strict=True):
         torch.testing.assert_close(one, other)
     by_weights = transfuse.fuse(models, **given, terms="weights")
@@ -259,22 +267,22 @@ def test_convolutions_with_classes_are_matched_and_corrected_by_inverted_inputs(
     )
 
 
-@pytest.mark.parametrize(("samples", "expected"), [(1000, 200), (60.5, 60), (49, None)])
-def test_noise_is_moved_only_as_far_as_the_effort_goes(samples, expected, monkeypatch):
+@pytest.mark.parametrize(("samples", "expected"), [(1000.5, 1000), (60.5, 60), (49, None)])
+def test_there_are_as_many_images_as_the_effort_goes(samples, expected, monkeypatch):
     models, example = [another("lenet", seed).float() for seed in (0, 1)], named("lenet").inputs()
     with torch.no_grad(), FlopCounterMode(display=False) as counter:
         models[0](example)
-    each = counter.get_total_flops() / len(example) * 2 * 3 * 20  # models; forth and back; steps
+    each = counter.get_total_flops() / len(example) * 2 * 3 * 20  # models; runs
     monkeypatch.setattr(budget, "EFFORT", {"cpu": samples * each})
-    found = budget.SyntheticInputs.of(models, Arguments.of(example), plain=False, data=False, seed=0)
+    found = SyntheticInputs.of(models, Arguments.of(example), plain=False, data=False, seed=0)
     if expected is None:
         assert found.batches is None
         assert "it would take too long" in found.why_not
         assert transfuse.fuse(models, example, layout=layout_of("lenet")).correction.note == found.why_not
     else:
-        assert found.matches
+        assert sum(len(args[0]) for args, _ in found.matching.data) == min(expected, MATCHING)
         assert sum(len(args[0]) for args, _ in found.batches.data) == expected
-    asked = transfuse.synthetic_inputs(models, example)  # whoever asks gets it
+    asked = transfuse.synthetic_inputs(models, example, samples=200)  # whoever asks gets it
     assert sum(len(args[0]) for args, _ in asked.data) == 200
     assert not torch.equal(asked.data[0][0][0], drawn_inputs(models, Arguments.of(example), samples=200).data[0][0][0])
 
@@ -402,16 +410,16 @@ class Unwilling(nn.Module):
 
     def __init__(self):
         super().__init__()
-        self.convolution = nn.Conv2d(1, 6, 3)
+        self.convolution = nn.Conv1d(1, 6, 3)
 
     def forward(self, x):
         if x.requires_grad:
             raise ValueError("no gradients on a Tuesday")
-        return self.convolution(x).mean((2, 3))
+        return self.convolution(x).mean(2)
 
 
 def test_why_there_are_no_synthetic_inputs_stands_in_the_result():
-    fusion = transfuse.fuse([Unwilling(), Unwilling()], torch.randn(4, 1, 8, 8), restarts=0)
+    fusion = transfuse.fuse([Unwilling(), Unwilling()], torch.randn(4, 1, 64), restarts=0)
     assert "no gradients on a Tuesday" in fusion.correction.note
 
 

@@ -71,7 +71,7 @@ def _correcting(job: Job) -> float:
             return 0.0
         layers = sum(tensor.dim() > 1 for tensor in model.parameters())
         runs = layers + (3 * INVERSION_STEPS if budget.inverted else 0)
-        return budget.samples * len(job.checkpoints) * runs * _seconds_of_a_run(model, inputs)
+        return (budget.images or budget.samples) * len(job.checkpoints) * runs * _seconds_of_a_run(model, inputs)
 
 
 def _seconds_of_a_run(model: nn.Module, inputs: Arguments) -> float:

@@ -123,7 +123,8 @@ def corrected(
         result, done = _corrected_by(method, fused, parents, inputs, progress, aim)
     except (InputError, LinAlgError) as error:  # the fusion itself stands, and says why it was not corrected
         return fused, Corrected(NONE, note=WITHOUT.format(cause=cause_of(error)))
-    return result, replace(done, note="; ".join(filter(None, ["judged by synthetic inputs", done.note])))
+    judged = f"judged by synthetic inputs{f' ({chosen})' if (chosen := inputs.synthetic.chosen) else ''}"
+    return result, replace(done, note="; ".join(filter(None, [judged, done.note])))
 
 
 def _corrected_by(

@@ -30,7 +30,7 @@ class Inputs:
     @property
     def matching(self) -> Batches | None:
         """The inputs by whose activations units are matched, if there are any."""
-        return self.data or (self.synthetic.batches if self.synthetic.matches else None)
+        return self.data or self.synthetic.matching
 
     def activations(self, models: Sequence[nn.Module], layout: Layout, terms: str | None) -> Terms | None:
         """Activations of models on these inputs, if they count: by default beside the weights, where there are inputs.

@@ -1,7 +1,8 @@
-"""Synthetic inputs, in place of data or beside it: drawn like an example, then inverted until networks see classes."""
+"""Synthetic inputs, in place of data or beside it: images drawn like an example, or noise that is inverted."""
 
-from .budget import WITHOUT, Budget, SyntheticInputs, synthetic_inputs
+from .budget import Budget
 from .inversion import INVERSION_STEPS, Inverted, inverted_inputs
+from .making import WITHOUT, SyntheticInputs, synthetic_inputs
 from .noise import drawn_inputs
 
 __all__ = [

@@ -72,29 +72,29 @@ def _moved(models: Sequence[nn.Module], drawn: Batches, content: Any, number: in
     Raises:
         InputError: there is nothing to move, there are no classes to see, or a network gives no finite numbers.
     """
-    leaves, tree = pytree.tree_flatten(content)
+    values, tree = pytree.tree_flatten(content)
     own = {
-        place: leaf.clone().requires_grad_()
-        for place, leaf in enumerate(leaves)
-        if isinstance(leaf, Tensor) and leaf.is_floating_point()
+        place: value.clone().requires_grad_()
+        for place, value in enumerate(values)
+        if isinstance(value, Tensor) and value.is_floating_point()
     }
     if not own:
         raise InputError("no input holds floating-point numbers, which could be moved")
-    sizes = {place: float(leaf.detach().square().mean().sqrt()) for place, leaf in own.items()}
-    adam = torch.optim.Adam([{"params": [leaf], "lr": RATE * sizes[place]} for place, leaf in own.items()])
+    sizes = {place: float(value.detach().square().mean().sqrt()) for place, value in own.items()}
+    adam = torch.optim.Adam([{"params": [value], "lr": RATE * sizes[place]} for place, value in own.items()])
     for _ in range(INVERSION_STEPS):
         # Copies: a network may write to its inputs.
-        given = [own[place].clone() if place in own else leaf for place, leaf in enumerate(leaves)]
+        given = [own[place].clone() if place in own else value for place, value in enumerate(values)]
         scores = [_scores(drawn.forward(model, pytree.tree_unflatten(given, tree))) for model in models]
         loss = torch.stack([_distance(each, number) for each in scores]).sum()
         if not bool(loss.isfinite()):
             raise InputError("they give NaN or infinity on inputs like the example")
         slopes = torch.autograd.grad(loss, list(own.values()), allow_unused=True)
-        for leaf, slope in zip(own.values(), slopes, strict=True):
-            leaf.grad = slope
+        for value, slope in zip(own.values(), slopes, strict=True):
+            value.grad = slope
         adam.step()
     return pytree.tree_unflatten(
-        [own[place].detach() if place in own else leaf for place, leaf in enumerate(leaves)], tree
+        [own[place].detach() if place in own else value for place, value in enumerate(values)], tree
     )
 
 

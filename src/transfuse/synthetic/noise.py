@@ -11,7 +11,7 @@ In: networks and the example inputs on which they run. Out: `Batches`.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -20,6 +20,7 @@ from torch.utils import _pytree as pytree
 
 from ..activations import Batches, Seen, observe
 from ..modules import Arguments, tensors_in
+from .images import Images, lying_like
 
 BATCHES = 5  # into which samples are cut: the least of which one judges what was learnt from the others
 SMOOTH = 2.0  # standard deviation of the Gaussian kernel along time and space, in steps or pixels
@@ -60,8 +61,7 @@ class Drawing:
             mixed = rows @ self.root.T
             noise = mixed.reshape(shape) if self.features is None else mixed.movedim(-1, self.features)
         size = float(self.like.detach().float().square().mean().sqrt()) or 1.0
-        # A copy: what counts as contiguous may still have strides by which convolutions take images for channels-last.
-        return (size * noise).to(self.like).clone(memory_format=_memory_format(self.like))
+        return lying_like(self.like, size * noise)
 
     def _tokens(self, shape: list[int], random: torch.Generator) -> Tensor:
         if self.vocabulary:
@@ -70,16 +70,9 @@ class Drawing:
         return values[torch.randint(len(values), shape, generator=random).to(values.device)]
 
 
-def _memory_format(like: Tensor) -> torch.memory_format:
-    """How the numbers of an example lie in memory: a network may view its inputs in a way that others do not allow."""
-    if like.is_contiguous():
-        return torch.contiguous_format
-    formats = {4: torch.channels_last, 5: torch.channels_last_3d}
-    found = formats.get(like.dim())
-    return found if found and like.is_contiguous(memory_format=found) else torch.contiguous_format
-
-
-def drawn_inputs(models: Sequence[nn.Module], example: Arguments, *, samples: int = 500, seed: int = 0) -> Batches:
+def drawn_inputs(
+    models: Sequence[nn.Module], example: Arguments, *, samples: int = 500, seed: int = 0, images: Images | None = None
+) -> Batches:
     """Batches of random inputs on which networks run as on the example.
 
     Args:
@@ -88,46 +81,60 @@ def drawn_inputs(models: Sequence[nn.Module], example: Arguments, *, samples: in
         samples: How many in all batches; if the networks take no other number of samples than the example has, every
             batch has the size of the example.
         seed: Seed of the random numbers.
+        images: How images are drawn, and in which place of the inputs; default: all inputs are noise.
     """
-    leaves, tree = pytree.tree_flatten((example.args, dict(example.kwargs)))
-    axis = _sample_axis(models[0], leaves, tree)
-    drawings = {i: _drawing(models, example, leaf) for i, leaf in enumerate(leaves) if _is_drawn(leaf)}
+    values, tree = pytree.tree_flatten((example.args, dict(example.kwargs)))
+    axis = _sample_axis(models[0], values, tree)
+    drawings = _drawings(models, example, values, images)
     random = torch.Generator().manual_seed(seed)
+    count = BATCHES if images is None else images.batches(samples, least=BATCHES)
     batches = []
-    for _ in range(BATCHES):
-        drawn = [_repeated(leaf, samples // BATCHES, axis) for leaf in leaves]
+    for _ in range(count):
+        drawn = [_repeated(value, samples // count, axis) for value in values]
         for i, drawing in drawings.items():
-            count = samples // BATCHES if axis is not None else drawing.like.shape[0]
-            drawn[i] = drawing.draw(count, axis or 0, random)
+            size = samples // count if axis is not None else drawing.like.shape[0]
+            drawn[i] = drawing.draw(size, axis or 0, random)
         batches.append(pytree.tree_unflatten(drawn, tree))
     return Batches(batches, len(batches), lambda model, batch: model(*batch[0], **batch[1]))
 
 
-def _is_drawn(leaf: object) -> bool:
+def _drawings(
+    models: Sequence[nn.Module], example: Arguments, values: Sequence[object], images: Images | None
+) -> Mapping[int, Drawing | Images]:
+    """How each input is drawn, by its place among all of them."""
+    noise = {
+        place: _drawing(models, example, value)
+        for place, value in enumerate(values)
+        if isinstance(value, Tensor) and _is_drawn(value) and (images is None or place != images.place)
+    }
+    return noise if images is None else {**noise, images.place: images}
+
+
+def _is_drawn(value: object) -> bool:
     """Whether an input is drawn: a tensor with samples that is no mask. Others stay as they are in the example."""
-    return isinstance(leaf, Tensor) and leaf.dim() > 0 and leaf.dtype is not torch.bool
+    return isinstance(value, Tensor) and value.dim() > 0 and value.dtype is not torch.bool
 
 
-def _repeated(leaf: object, samples: int, axis: int | None) -> object:
+def _repeated(value: object, samples: int, axis: int | None) -> object:
     """What is not drawn, a mask for instance, repeated for a number of samples."""
-    if not isinstance(leaf, Tensor) or axis is None:
-        return leaf
-    return leaf.index_select(axis, torch.arange(samples, device=leaf.device) % leaf.shape[axis])
+    if not isinstance(value, Tensor) or axis is None:
+        return value
+    return value.index_select(axis, torch.arange(samples, device=value.device) % value.shape[axis])
 
 
-def _sample_axis(model: nn.Module, leaves: Sequence[object], tree: pytree.TreeSpec) -> int | None:
+def _sample_axis(model: nn.Module, values: Sequence[object], tree: pytree.TreeSpec) -> int | None:
     """The axis of all tensors along which samples stand: doubling the example along it doubles the outputs.
 
     There is none if the network does not run on a doubled example, or gives something else then.
     """
-    tensors = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
+    tensors = [value for value in values if isinstance(value, Tensor)]
 
     def outputs(times: int, axis: int) -> list[Tensor]:
         """What the network gives for the example, repeated along an axis."""
         args, kwargs = pytree.tree_unflatten(
-            [torch.cat([leaf] * times, axis) if isinstance(leaf, Tensor) else leaf for leaf in leaves], tree
+            [torch.cat([value] * times, axis) if isinstance(value, Tensor) else value for value in values], tree
         )
-        return [leaf for leaf in tensors_in(model(*args, **kwargs)) if leaf.is_floating_point()]
+        return [value for value in tensors_in(model(*args, **kwargs)) if value.is_floating_point()]
 
     for axis in range(min((tensor.dim() for tensor in tensors), default=0))[:2]:
         try:
@@ -147,25 +154,27 @@ def _is_doubled(single: Tensor, double: Tensor) -> bool:
     return any(each.shape == double.shape and torch.allclose(each, double, atol=1e-4) for each in twice)
 
 
-def _drawing(models: Sequence[nn.Module], example: Arguments, leaf: Tensor) -> Drawing:
+def _drawing(models: Sequence[nn.Module], example: Arguments, value: Tensor) -> Drawing:
     """How a tensor is drawn, from the first site that reads it."""
-    if not leaf.is_floating_point():
-        return Drawing(leaf, vocabulary=_vocabulary(models[0], example, leaf))
+    if not value.is_floating_point():
+        return Drawing(value, vocabulary=_vocabulary(models[0], example, value))
     for seen in observe(models[0], lambda model: model(*example.args, **example.kwargs)):
-        if seen.inputs.numel() == leaf.numel():
-            found = _reading(seen, leaf, models)
+        if seen.inputs.numel() == value.numel():
+            found = _reading(seen, value, models)
             if found is not None:
                 return found
-    return Drawing(leaf)
+    return Drawing(value)
 
 
-def _vocabulary(model: nn.Module, example: Arguments, leaf: Tensor) -> int:
+def _vocabulary(model: nn.Module, example: Arguments, value: Tensor) -> int:
     """How many tokens there are, if whole numbers are tokens: an embedding reads all of them, in any order and calls.
 
     Nothing for lengths, masks and the like, which a network takes only as they are in the example.
     """
     read: dict[nn.Embedding, list[Tensor]] = {
-        each: [] for each in model.modules() if isinstance(each, nn.Embedding) and each.num_embeddings > int(leaf.max())
+        each: []
+        for each in model.modules()
+        if isinstance(each, nn.Embedding) and each.num_embeddings > int(value.max())
     }
     hooks = [each.register_forward_pre_hook(lambda layer, args: read[layer].extend(args[:1])) for each in read]
     try:
@@ -174,7 +183,7 @@ def _vocabulary(model: nn.Module, example: Arguments, leaf: Tensor) -> int:
     finally:
         for hook in hooks:
             hook.remove()
-    tokens = leaf.flatten().sort().values
+    tokens = value.flatten().sort().values
     return min((layer.num_embeddings for layer, calls in read.items() if any(
         torch.equal(_values(parts), tokens) for parts in (calls, *([each] for each in calls))
     )), default=0)  # fmt: skip
@@ -185,26 +194,29 @@ def _values(tokens: Sequence[Tensor]) -> Tensor:
     return torch.cat([each.flatten() for each in tokens]).sort().values if tokens else torch.zeros(0)
 
 
-def _reading(seen: Seen, leaf: Tensor, models: Sequence[nn.Module]) -> Drawing | None:
+def _reading(seen: Seen, value: Tensor, models: Sequence[nn.Module]) -> Drawing | None:
     """How an input is drawn that a site reads, by the covariance of the site's weights; nothing if it reads another."""
     name = seen.recurrence.names[0] if seen.recurrence else seen.name
     weights = [model.get_parameter(name).detach().float() for model in models]
-    if seen.kernel and seen.inputs.shape == leaf.shape and torch.equal(seen.inputs, leaf):
-        axis = leaf.dim() - len(seen.kernel) - 1
+    if seen.kernel and seen.inputs.shape == value.shape and torch.equal(seen.inputs, value):
+        axis = value.dim() - len(seen.kernel) - 1
         if seen.how["groups"] == 1:
             return Drawing(
-                leaf, _root([w.transpose(0, 1).flatten(1).T for w in weights]), axis, tuple(range(axis + 1, leaf.dim()))
+                value,
+                _root([w.transpose(0, 1).flatten(1).T for w in weights]),
+                axis,
+                tuple(range(axis + 1, value.dim())),
             )
-        return Drawing(leaf, smooth=tuple(range(axis + 1, leaf.dim())))
+        return Drawing(value, smooth=tuple(range(axis + 1, value.dim())))
     if seen.recurrence:
-        for time, view in ((0, leaf), (1, leaf.transpose(0, 1) if leaf.dim() > 2 else leaf)):
+        for time, view in ((0, value), (1, value.transpose(0, 1) if value.dim() > 2 else value)):
             if view.shape == seen.inputs.shape and torch.equal(view, seen.inputs):
-                return Drawing(leaf, _root(weights), -1, (time,))
+                return Drawing(value, _root(weights), -1, (time,))
         return None
-    if not seen.kernel and torch.equal(seen.inputs.flatten(), leaf.flatten()):
-        within = leaf.shape[-1] == seen.inputs.shape[-1]
-        flat = leaf.dim() > 1 and leaf[0].numel() == seen.inputs.shape[-1]
-        return Drawing(leaf, _root(weights), -1 if within else None) if within or flat else None
+    if not seen.kernel and torch.equal(seen.inputs.flatten(), value.flatten()):
+        within = value.shape[-1] == seen.inputs.shape[-1]
+        flat = value.dim() > 1 and value[0].numel() == seen.inputs.shape[-1]
+        return Drawing(value, _root(weights), -1 if within else None) if within or flat else None
     return None
 
 

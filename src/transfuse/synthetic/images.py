@@ -1,0 +1,142 @@
+"""Images among the inputs of networks: where they stand, what an example of them looks like, and what draws them.
+
+In: a network and its example inputs. Out: the tensor that a two-dimensional convolution reads, with its look: colours,
+background, mean and deviation of each channel. Not here: the generators (`leaves`, `strokes`), and who chooses one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.utils import _pytree as pytree
+
+from ..activations import observe
+from ..modules import Arguments
+
+Size = tuple[int, int, int]  # of an image: channels, height, width
+Generator = Callable[[int, Tensor, torch.Generator], Tensor]  # how many, an example, random numbers -> images
+
+SMALLEST = 8  # pixels of the shorter side: on smaller images no shapes are seen
+SPARSE = 0.5  # share of the pixels that are background, from which on an image counts as sparse
+NEAR = 0.02  # what differs from the background by less than this counts as background, in ranges of the example
+BATCH = 100  # images in a batch, at most
+PIXELS = 200_000  # in a batch, at most: what networks make of it has to fit into memory
+TINY = 1e-6  # keeps divisions by zero away; a deviation below this, relatively, is none
+
+
+@dataclass(frozen=True, eq=False)
+class Look:
+    """What example images [count, channels, height, width] look like.
+
+    Args:
+        mean: The mean of each channel [channels].
+        deviation: The standard deviation of each channel [channels].
+        background: The middle value of all pixels: in sparse images it is that of the background.
+        ink: The value that is farthest from the background.
+        share: How many of the pixels are background, from 0 to 1.
+    """
+
+    mean: Tensor
+    deviation: Tensor
+    background: float
+    ink: float
+    share: float
+
+    @staticmethod
+    def of(images: Tensor) -> Look:
+        """The look of images; of those with one value only, mean 0 and deviation 1 are assumed."""
+        values = images.detach().float().cpu().movedim(1, 0).flatten(1)
+        mean, deviation = values.mean(1), values.std(1, correction=0)
+        if float(deviation.max()) <= TINY * max(1.0, float(values.abs().max())):
+            return Look(torch.zeros_like(mean), torch.ones_like(mean), 0.0, 1.0, 0.0)
+        background, least, most = float(values.median()), float(values.min()), float(values.max())
+        ink = most if most - background >= background - least else least
+        share = float(((values - background).abs() <= NEAR * (most - least)).float().mean())
+        return Look(mean, deviation, background, ink, share)
+
+    @property
+    def sparse(self) -> bool:
+        """Whether images are grey and mostly background, as scans of writing and drawings are."""
+        return len(self.mean) == 1 and self.share >= SPARSE
+
+    def given_to(self, images: Tensor) -> Tensor:
+        """Images, each channel scaled to the mean and the deviation of this look."""
+        own = images.movedim(1, 0).flatten(1)
+        factor = self.deviation / own.std(1, correction=0).clamp_min(TINY)
+        shift = self.mean - factor * own.mean(1)
+        return images * factor.view(-1, 1, 1) + shift.view(-1, 1, 1)
+
+
+def has_spread(images: Tensor) -> bool:
+    """Whether images differ anywhere from one value: an example of zeros says nothing of the mean and the deviation."""
+    return bool(images.max() > images.min())
+
+
+def size_of(images: Tensor) -> Size:
+    """Channels, height and width of images [count, channels, height, width]."""
+    channels, height, width = images.shape[1:]
+    return channels, height, width
+
+
+def lying_like(like: Tensor, values: Tensor) -> Tensor:
+    """Numbers in the type, on the device and in the order in memory of an example.
+
+    A network may view its inputs in a way that another order does not allow.
+    """
+    # A copy: what counts as contiguous may still have strides by which convolutions take images for channels-last.
+    return values.to(like).clone(memory_format=_memory_format(like))
+
+
+def _memory_format(like: Tensor) -> torch.memory_format:
+    """How the numbers of an example lie in memory."""
+    if like.is_contiguous():
+        return torch.contiguous_format
+    formats = {4: torch.channels_last, 5: torch.channels_last_3d}
+    found = formats.get(like.dim())
+    return found if found and like.is_contiguous(memory_format=found) else torch.contiguous_format
+
+
+@dataclass(frozen=True, eq=False)
+class Images:
+    """Images among the inputs of networks, and what draws them.
+
+    Args:
+        place: Where they stand among all inputs, in the order in which those are flattened.
+        like: The example [count, channels, height, width].
+        generator: Draws images like the example.
+    """
+
+    place: int
+    like: Tensor
+    generator: Generator
+
+    def draw(self, samples: int, axis: int, random: torch.Generator) -> Tensor:
+        """A number of images; the axis of samples is the first, where convolutions have it."""
+        assert axis == 0, "images that a convolution reads have samples along their first axis"
+        return lying_like(self.like, self.generator(samples, self.like, random))
+
+    def batches(self, samples: int, *, least: int) -> int:
+        """Into how many batches images are cut: few enough in each for memory, a whole multiple of the least."""
+        _, height, width = size_of(self.like)
+        each = max(1, min(BATCH, PIXELS // (height * width)))
+        return least * max(1, -(-samples // (each * least)))
+
+
+def image_place(model: nn.Module, example: Arguments) -> int | None:
+    """Where images stand among the inputs of a network: what a two-dimensional convolution reads; nowhere, maybe.
+
+    Images may be normalised before they are read: the shape counts, not the values.
+    """
+    values = pytree.tree_leaves((example.args, dict(example.kwargs)))
+    read = {
+        tuple(seen.inputs.shape)
+        for seen in observe(model, lambda each: each(*example.args, **example.kwargs))
+        if len(seen.kernel) == 2
+    }
+    for place, value in enumerate(values):
+        if isinstance(value, Tensor) and value.is_floating_point() and value.dim() == 4 and tuple(value.shape) in read:
+            return place if min(value.shape[2:]) >= SMALLEST else None
+    return None

@@ -1,0 +1,167 @@
+"""Synthetic inputs for a fusion: which are made, why, and what they are for.
+
+In: networks and example inputs. Out: `Batches`, or why there are none. How noise is drawn stands in `noise`, how it is
+inverted in `inversion`, which images are drawn in `choosing`, how many in `budget`. Not here: the corrections that they
+serve.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import Any
+
+from torch import nn
+
+from ..activations import Batches
+from ..arguments import NETWORKS, SEED, check_arguments, count, optional
+from ..errors import InputError
+from ..modules import Arguments, cause_of, is_half, numbers_in, undisturbed, unwrapped
+from ..progress import Progress, watching
+from .budget import FEWEST, MOST_IMAGES, SAMPLES, Budget, convolves, effort
+from .choosing import Chosen, chosen_images
+from .inversion import Inverted, inverted_inputs
+from .noise import drawn_inputs
+
+MATCHING = 500  # images by which units are matched; a refit gains from more
+
+WITHOUT = "no correction by synthetic inputs: {cause}"  # the fusion itself goes on: it does not need them
+ONLY_INVERTED = (
+    "networks with convolutions are corrected by synthetic inputs only if these are images, or if they see classes in "
+    "them, since noise that is merely drawn harms them, and here {why}; pass data=, inputs without labels, or ask for "
+    "a correction by its name"
+)
+TOO_LONG = (
+    "it would take too long to go by as few as {fewest} samples (more than {effort:.0e} floating-point operations; "
+    "data=transfuse.synthetic_inputs(models, example_inputs) takes as long as it takes)"
+)
+
+
+def synthetic_inputs(
+    models: Sequence[nn.Module], example_inputs: Any, *, samples: int | None = None, seed: int = 0
+) -> Batches:
+    """Inputs like the example, made without data, for networks of one architecture: to be passed as `data`.
+
+    For networks whose convolutions read images they are leaves (overlapping shapes) or strokes, by what the example
+    looks like and what batch norms remember of data. For others they are noise; where the networks tell classes apart,
+    it is inverted: moved until the networks see every class in turn (as in DeepInversion, Yin et al. 2020,
+    arXiv:1912.08795), however long it takes.
+
+    Args:
+        models: The networks; the covariance of what is drawn comes from their first weights.
+        example_inputs: A tensor, a tuple of positional arguments, or a dict of keyword arguments.
+        samples: How many; default: 1500 images, 200 of noise for networks with convolutions, 500 for others.
+        seed: Seed of the random numbers.
+
+    Example:
+        >>> import torch
+        >>> net = nn.Sequential(nn.Linear(3, 4), nn.ReLU())
+        >>> synthetic_inputs([net], torch.randn(2, 3)).count
+        5
+    """
+    check_arguments(models=(models, NETWORKS), samples=(samples, optional(count(1))), seed=(seed, SEED))
+    if not len(models):
+        raise InputError("models is empty; expected a list of one or more torch.nn.Module: [a, b]")
+    models, example = [unwrapped(model) for model in models], Arguments.of(example_inputs)
+    with undisturbed(*models):
+        chosen = chosen_images(models, example, seed=seed)
+        if chosen is not None and chosen.images is not None:
+            return drawn_inputs(models, example, samples=samples or MOST_IMAGES, seed=seed, images=chosen.images)
+        drawn = drawn_inputs(models, example, samples=samples or SAMPLES[convolves(models[0], example)], seed=seed)
+        return inverted_inputs(models, drawn).batches or drawn
+
+
+@dataclass(frozen=True, eq=False)
+class SyntheticInputs:
+    """Synthetic inputs of a fusion, in place of data or beside it.
+
+    Args:
+        batches: The inputs, if there are any.
+        why_not: Why there are none, for the user to read.
+        matching: Those of them by which units are matched too. That was found to pay for convolutions, and to make no
+            difference for other networks.
+        chosen: Which images they are, and why; nothing if they are no images.
+    """
+
+    batches: Batches | None = None
+    why_not: str = ""
+    matching: Batches | None = None
+    chosen: Chosen | None = None
+
+    @staticmethod
+    def of(
+        models: Sequence[nn.Module], example: Arguments | None, *, plain: bool, data: bool, seed: int,
+        progress: Progress = False,
+    ) -> SyntheticInputs:  # fmt: skip
+        """Synthetic inputs for networks of one architecture, or why there are none.
+
+        Args:
+            models: The networks.
+            example: What the inputs shall be like; none: there are no such inputs.
+            plain: A correction was asked for by name, so that networks with convolutions get inputs that are of less
+                use too, if there are no others.
+            data: Whether there is data.
+            seed: Seed of the random numbers.
+            progress: Who is told how far it is.
+        """
+        if example is None or is_half(models[0]):
+            return SyntheticInputs()
+        with undisturbed(*models):
+            try:
+                budget = Budget.of(models[0], example, models=len(models))
+                if budget.convolutions and data:
+                    return SyntheticInputs()  # beside data they were not found to help
+                chosen = chosen_images(models, example, seed=seed, invertible=budget.inverted)
+                drawn = _drawn(models, example, budget, chosen, seed)
+            except Exception as error:  # the networks' own code runs here, and may raise anything: it is told
+                return SyntheticInputs(why_not=WITHOUT.format(cause=cause_of(error)))
+            too_long = "" if budget.inverted else TOO_LONG.format(fewest=FEWEST, effort=effort(models[0]))
+            if chosen is None or chosen.images is None:
+                found = _inverted(models, drawn, budget, too_long, progress)
+            else:
+                found = SyntheticInputs(drawn, too_long, matching=_first(drawn, budget.images))
+            if budget.convolutions and found.why_not and not plain:
+                return SyntheticInputs(why_not=found.why_not)
+            assert found.batches is not None, "there are inputs, though maybe of less use"
+            why_not = _unusable(models, found.batches)
+        return SyntheticInputs(why_not=why_not) if why_not else replace(found, why_not="", chosen=chosen)
+
+
+def _drawn(
+    models: Sequence[nn.Module], example: Arguments, budget: Budget, chosen: Chosen | None, seed: int
+) -> Batches:
+    """The images that were chosen, as many as can be afforded; or noise."""
+    if chosen is None or chosen.images is None:
+        return drawn_inputs(models, example, samples=budget.samples, seed=seed)
+    return drawn_inputs(models, example, samples=budget.images or budget.samples, seed=seed, images=chosen.images)
+
+
+def _inverted(
+    models: Sequence[nn.Module], drawn: Batches, budget: Budget, too_long: str, progress: Progress
+) -> SyntheticInputs:
+    """Noise, inverted; or noise as it was drawn, and why it could not be inverted."""
+    inverted = Inverted(why_not=too_long)
+    if budget.inverted:
+        with watching(progress, "inputs") as watch:
+            inverted = inverted_inputs(models, drawn, watch)
+    if inverted.batches is None:
+        return SyntheticInputs(drawn, ONLY_INVERTED.format(why=inverted.why_not))
+    return SyntheticInputs(inverted.batches, matching=inverted.batches if budget.convolutions else None)
+
+
+def _first(batches: Batches, samples: int) -> Batches:
+    """The first of batches of images, as many as units are matched by, of a number of samples in all."""
+    kept = -(-batches.count * MATCHING // max(samples, MATCHING))
+    return replace(batches, data=list(islice(batches.data, kept)), count=kept)
+
+
+def _unusable(models: Sequence[nn.Module], batches: Batches) -> str:
+    """Why networks give no numbers on inputs; empty if they do."""
+    try:
+        for batch in batches:
+            for model in models:
+                numbers_in(batch.run(model))
+    except InputError as error:  # whatever a network raises comes as one
+        return WITHOUT.format(cause=error)
+    return ""

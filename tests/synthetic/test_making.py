@@ -1,0 +1,102 @@
+"""Synthetic inputs of a fusion: which they are is told, why there are none, and what others raise."""
+
+import pytest
+import torch
+from torch import nn
+
+import transfuse
+from transfuse.modules import Arguments
+from transfuse.synthetic import SyntheticInputs
+
+X = torch.randn(3, 4, generator=torch.Generator().manual_seed(0))
+
+
+def network(seed):
+    torch.manual_seed(seed)
+    return nn.Sequential(nn.Linear(4, 6), nn.Tanh(), nn.Linear(6, 3))
+
+
+def made(models, example=X, **options):
+    given = Arguments.of(example)
+    return SyntheticInputs.of(models, given, **{"plain": False, "data": False, "seed": 0, **options})
+
+
+def test_networks_that_see_classes_get_inverted_inputs():
+    found = made([network(0), network(1)])
+    assert found.batches.count == 5
+    assert (found.why_not, found.matching, found.chosen) == ("", None, None)
+
+
+class Fails(nn.Module):
+    """Raises what is no error of the package, on any inputs but the example's size."""
+
+    def __init__(self):
+        super().__init__()
+        self.read = nn.Linear(4, 3)
+
+    def forward(self, x):
+        if len(x) > 6:
+            raise LookupError("no such batch")
+        return self.read(x)
+
+
+def test_the_cause_is_told_with_its_type():
+    found = made([Fails()])
+    assert found.batches is None
+    assert "no correction by synthetic inputs: Fails does not run on batch 1" in found.why_not
+    assert "LookupError: no such batch" in found.why_not
+
+
+def test_half_precision_gets_none():
+    assert made([network(0).half()]).batches is None
+
+
+class Sounds(nn.Module):
+    """Convolutions along time, and no classes."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Conv1d(1, 2, 3, padding=1), nn.Conv1d(2, 1, 3, padding=1)
+
+    def forward(self, x):
+        return self.second(self.first(x).relu())
+
+
+def test_plain_noise_is_given_to_convolutions_only_if_asked_for():
+    sounds, example = Sounds(), torch.randn(2, 1, 36)
+    found = made([sounds], example)
+    assert found.batches is None
+    assert "no classes to see: what they give is of shape [40, 1, 36], not [samples, classes]" in found.why_not
+    assert made([sounds], example, plain=True).batches is not None
+    assert made([sounds], example, data=True).batches is None
+
+
+def pictures():
+    """Reads images, and tells no classes."""
+    return nn.Sequential(nn.Conv2d(3, 2, 3, padding=1), nn.ReLU(), nn.Conv2d(2, 1, 3, padding=1))
+
+
+def test_networks_that_read_images_get_leaves_though_there_are_no_classes():
+    found = made([pictures()], torch.randn(2, 3, 12, 9))
+    assert (found.batches.count, found.matching.count, found.why_not) == (15, 5, "")
+    assert {tuple(args[0].shape) for args, _ in found.batches.data} == {(100, 3, 12, 9)}
+    assert str(found.chosen) == "leaves, since the example is an image of 3 channels"
+    assert made([pictures()], torch.randn(2, 3, 12, 9), data=True).batches is None
+
+
+def test_too_many_operations_are_told(monkeypatch):
+    monkeypatch.setattr("transfuse.synthetic.budget.EFFORT", {"cpu": 1.0})
+    for example in (torch.randn(2, 3, 12, 9), torch.randn(2, 3, 6, 6)):
+        found = made([pictures()], example)
+        assert found.batches is None
+        assert "it would take too long to go by as few as 50 samples (more than 1e+00 floating-point" in found.why_not
+        assert made([pictures()], example, plain=True).batches is not None
+        assert transfuse.synthetic_inputs([pictures()], example, samples=10).count == 5
+
+
+def test_what_the_users_own_watcher_raises_goes_through():
+    def watch(stage, done, total):
+        raise TimeoutError(stage)
+
+    with pytest.raises(TimeoutError, match="inverting inputs"):
+        made([network(0)], progress=watch)
