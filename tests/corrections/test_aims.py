@@ -56,13 +56,20 @@ def test_evidence_is_what_is_above_the_mean_score():
 def test_parents_that_know_different_things_are_fused_by_evidence(halves):
     fusion = transfuse.fuse(halves, X[:3], data=X)
     assert fusion.correction.aim == "evidence"
-    assert "the models name the same class on 0 % of the inputs" in str(fusion.correction)
+    assert "6 of 6 classes are named by some models only" in str(fusion.correction)
     by_mean = transfuse.fuse(halves, X[:3], data=X, aim="mean")
     assert by_mean.correction.aim == "mean"
     assert "evidence" not in str(by_mean.correction)
     assert accuracy(fusion.model) > accuracy(by_mean.model)
     assert accuracy(fusion.model) > 0.85
     assert max(map(accuracy, halves)) < 0.55
+
+
+def test_one_class_that_one_parent_has_never_seen_is_enough():
+    models = [trained(list(range(6)), 0), trained(list(range(5)), 1)]
+    fusion = transfuse.fuse(models, X[:3], data=X)
+    assert "1 of 6 classes are named by some models only" in str(fusion.correction)
+    assert accuracy(fusion.model) > accuracy(transfuse.fuse(models, X[:3], data=X, aim="mean").model)
 
 
 def test_parents_that_know_the_same_are_fused_by_their_mean():

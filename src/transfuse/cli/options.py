@@ -108,7 +108,7 @@ CORRECTIONS = (
     Option(
         ("--aim",),
         "what a correction aims at: the mean of the models' outputs; evidence, the mean of what they hold for each "
-        "class; or auto: evidence where they name different classes (default: auto)",
+        "class; or auto: evidence where some classes are named by some models only (default: auto)",
         "corrections", choices=("auto", "mean", "evidence"), default="auto", told=True, again=True,
     ),
     Option(

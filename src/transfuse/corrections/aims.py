@@ -5,9 +5,9 @@ of outputs this outweighs what another parent, which knows the class, holds for 
 things, the aim is their *evidence*: of each parent's scores, what is above its mean score; what is below counts as
 nothing. Where parents know the same, the mean of their outputs is the better aim: it can be fitted more closely.
 
-Which is better cannot be seen without labels, but whether parents know different things can: they are sure, and name
-different classes. Networks that were trained to other ends than classes are rarely both. The result says what was
-chosen and why, and `aim=` overrides it.
+Which is better cannot be seen without labels, but whether parents know different things can: they are sure, and there
+are classes that some of them name again and again and others next to never. Networks that were trained to other ends
+than classes are rarely both. The result says what was chosen and why, and `aim=` overrides it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ from ..activations import Batches
 from ..modules import are_class_scores, tensors_in
 
 MEAN, EVIDENCE, AUTO_AIM = "mean", "evidence", "auto"
-ALIKE = 0.5  # share of inputs: parents that name the same class on fewer know different things
+OFTEN = 0.5  # of its fair share of inputs: a class that is named so often is known
+FEWEST = 5  # inputs that must be named so: fewer may be chance
+SELDOM = 0.1  # of how often another parent names it: a class that is named less often is not known
 SURE = 0.6  # the largest probability, on average: untrained networks, and most that give no classes, have less
 
 
@@ -62,33 +64,41 @@ class Answers:
     """What the parents say about inputs, as classifiers.
 
     Args:
-        alike: On which share of inputs all parents name the same class.
+        named: How often each parent names each class, [parents, classes].
         sure: The largest probability that a parent gives, on average; of the parent that is least sure.
     """
 
-    alike: float
+    named: Tensor
     sure: float
 
     @property
+    def known_to_some(self) -> int:
+        """How many classes some parent names again and again, and another one next to never."""
+        most, least = self.named.amax(0), self.named.amin(0)
+        fair = float(self.named[0].sum()) / self.named.shape[1]
+        return int(((most >= max(OFTEN * fair, FEWEST)) & (least < SELDOM * most)).sum())
+
+    @property
     def differ(self) -> bool:
-        """Whether the parents know different things: they are sure, and name different classes."""
-        return self.alike < ALIKE and self.sure >= SURE
+        """Whether the parents know different things: they are sure, and some classes are named by some of them only."""
+        return self.sure >= SURE and self.known_to_some > 0
 
     def __str__(self) -> str:
         """What was seen, in a few words."""
-        return f"the models name the same class on {100 * self.alike:.0f} % of the inputs, and are sure of it"
+        return f"{self.known_to_some} of {self.named.shape[1]} classes are named by some models only"
 
 
 @torch.no_grad()
 def answers(parents: Sequence[nn.Module], batches: Batches) -> Answers | None:
     """What the parents say about inputs; none where their outputs do not have the shape of class scores."""
-    same, count, sure = 0.0, 0.0, torch.zeros(len(parents))
+    named, sure, count = None, torch.zeros(len(parents)), 0
     for batch in batches:
         outputs = [tensors_in(batch.run(parent)) for parent in parents]
         if any(len(each) != 1 or not are_class_scores(each[0]) for each in outputs):
             return None
-        largest, named = torch.stack([each[0].softmax(1) for each in outputs]).max(2)
-        same += batch.weight * float((named == named[0]).all(0).sum())
-        sure += batch.weight * largest.sum(1).cpu()
-        count += batch.weight * named.shape[1]
-    return Answers(same / count, float(sure.min()) / count) if count else None
+        largest, classes = torch.stack([each[0].softmax(1) for each in outputs]).max(2)
+        width = outputs[0][0].shape[1]
+        found = torch.stack([each.cpu().bincount(minlength=width) for each in classes])
+        named = found if named is None else named + found
+        sure, count = sure + largest.sum(1).cpu(), count + classes.shape[1]
+    return None if named is None else Answers(named, float(sure.min()) / count)

@@ -52,7 +52,7 @@ def correct(  # noqa: PLR0913
         forward: Runs a model on a batch, where batches are of another kind.
         biases: Layers without a bias may get one.
         aim: What is aimed at: `mean`, the mean of the parents' outputs; `evidence`, the mean of what they hold for each
-            class; or `auto`: evidence where the parents name the same class on less than half of the inputs.
+            class; or `auto`: evidence where some classes are named by some of the parents only.
         progress: Show how far it is, as in `fuse`.
 
     Returns:

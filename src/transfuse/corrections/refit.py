@@ -12,7 +12,7 @@ then weighted by its slope (`slopes`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import partial
 from operator import add
 
@@ -26,9 +26,15 @@ from .slopes import Fitted, PartMatrices, Samples, by_slopes, parts_of
 from .task import Sample, Task, check_numbers
 
 
-def refit_sites(task: Task) -> None:
-    """Refit every site of the network of a task, in place."""
-    sites, bent, remembered = task.sites(), task.bent(), task.remembered()
+def refit_sites(task: Task, *, bent: Collection[str] | None = None) -> None:
+    """Refit every site of the network of a task, in place.
+
+    Args:
+        task: What to correct.
+        bent: Names of the weights whose residuals count by slopes; default: all where a known nonlinearity follows.
+    """
+    sites, remembered = task.sites(), task.remembered()
+    bent = task.bent() if bent is None else bent
     for number, (name, calls) in enumerate(sites.items()):
         task.step(number, len(sites))
         refit_site(task, partial(task.samples, name, calls, remembered), bent=name in bent)

@@ -74,7 +74,8 @@ def select_units(task: Task, *, balanced: bool = True) -> Kept:
     assert task.units is not None, "the table says that selection needs units"
     own = replace(task, parents=task.units.parents, carry=())
     made = task.units.made(task.weights, task.network)
-    readers = readers_by_space(observe(own.parents[0], next(iter(task.batches)).run), made.problem)
+    sites = observe(own.parents[0], next(iter(task.batches)).run)
+    readers = readers_by_space(sites, made.problem)
     grams = _grams(own, [reader for by in readers.values() for reader in by])
     whole = partial(_wanted, made, frozenset(readers), balanced=balanced)
     chosen = {}
@@ -85,7 +86,9 @@ def select_units(task: Task, *, balanced: bool = True) -> Kept:
         chosen[space] = _selected(torch.stack(products).mean(0), wanted, widths, made.problem.widths[space])
     result = made.with_selected(chosen)
     task.write(result.state())
-    refit_sites(replace(own, carry=result.carry()))
+    # Each unit is one parent's, so little is lost at a rectifier, and its slopes are not worth their time; states of
+    # recurrent layers saturate.
+    refit_sites(replace(own, carry=result.carry()), bent={seen.name for seen in sites if seen.recurrence})
     return {space: tuple(len(part.units) for part in each) for space, each in chosen.items()}
 
 

@@ -95,7 +95,7 @@ def fuse(  # noqa: PLR0913
             the states (an activation, an attribute, a buffer that is not saved) is an error. Aligned networks are run
             too. `Fusion.check` tells what it took: a few forward passes.
         aim: What a correction aims at: `mean`, the mean of the models' outputs; `evidence`, the mean of what they hold
-            for each class; or `auto`: evidence where they name the same class on less than half of the inputs.
+            for each class; or `auto`: evidence where some classes are named by some of the models only.
         **options: Options of the method; `transfuse.METHODS[method].options` lists them.
 
     Raises:
