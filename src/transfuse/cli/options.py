@@ -106,6 +106,12 @@ CORRECTIONS = (
         "corrections", "NAME", told=True, again=True,
     ),
     Option(
+        ("--aim",),
+        "what a correction aims at: the mean of the models' outputs; evidence, the mean of what they hold for each "
+        "class; or auto: evidence where they name different classes (default: auto)",
+        "corrections", choices=("auto", "mean", "evidence"), default="auto", told=True, again=True,
+    ),
+    Option(
         ("--no-synthetic",), "without --data, make no correction by synthetic inputs", "corrections", switch=True,
         told=True, again=True,
     ),

@@ -1,14 +1,17 @@
 """Corrections of fused networks by inputs without labels: batch-norm statistics, repair, refit."""
 
+from .aims import AIMS, AUTO_AIM
 from .batch_norm import norms_of
-from .choose import Uncorrected, best_of, candidates, correct
+from .choose import Uncorrected, best_of, candidates, checked_aim, correct
 from .control import Control, nearest_control, refitted_parent
 from .corrected import Corrected
 from .table import AUTO, CORRECTIONS, NONE, Correction
 from .units import Units
 
 __all__ = [
+    "AIMS",
     "AUTO",
+    "AUTO_AIM",
     "CORRECTIONS",
     "NONE",
     "Control",
@@ -18,6 +21,7 @@ __all__ = [
     "Units",
     "best_of",
     "candidates",
+    "checked_aim",
     "correct",
     "nearest_control",
     "norms_of",

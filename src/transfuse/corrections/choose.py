@@ -22,11 +22,12 @@ from ..progress import Progress, unwatched, watching
 from ..renamed import OldAttribute
 from ..types import Forward, Watch
 from .affine import has_constant
+from .aims import AIMS, AUTO_AIM, EVIDENCE, MEAN, answers
 from .batch_norm import norms_of
 from .control import nearest_control
 from .corrected import Corrected, corrected_record, warn_of_collapse
 from .table import AUTO, CORRECTIONS, NONE
-from .task import Task
+from .task import Task, aiming
 from .units import Units
 
 SYNTHETIC_WEIGHT = 0.1  # what a synthetic sample counts beside one of data
@@ -35,7 +36,7 @@ SYNTHETIC_WEIGHT = 0.1  # what a synthetic sample counts beside one of data
 def correct(  # noqa: PLR0913
     model: nn.Module, data: Any, parents: Sequence[nn.Module] | None = None, *, method: str = "auto",
     weights: Sequence[float] | None = None, layout: Layout | None = None, forward: Forward | None = None,
-    biases: bool = False, progress: Progress = False,
+    biases: bool = False, aim: str = AUTO_AIM, progress: Progress = False,
 ) -> nn.Module:  # fmt: skip
     """A copy of a fused network, corrected by inputs without labels.
 
@@ -50,6 +51,8 @@ def correct(  # noqa: PLR0913
         layout: Which axes move together: `fusion.layout`. Selection needs it, and `auto` tries it only with it.
         forward: Runs a model on a batch, where batches are of another kind.
         biases: Layers without a bias may get one.
+        aim: What is aimed at: `mean`, the mean of the parents' outputs; `evidence`, the mean of what they hold for each
+            class; or `auto`: evidence where the parents name the same class on less than half of the inputs.
         progress: Show how far it is, as in `fuse`.
 
     Returns:
@@ -64,7 +67,7 @@ def correct(  # noqa: PLR0913
     check_arguments(
         model=(model, NETWORK), parents=(parents, optional(NETWORKS)), method=(method, TEXT),
         weights=(weights, optional(WEIGHTS)), layout=(layout, optional(LAYOUT)), forward=(forward, optional(FUNCTION)),
-        biases=(biases, SWITCH), progress=(progress, PROGRESS),
+        biases=(biases, SWITCH), aim=(aim, TEXT), progress=(progress, PROGRESS),
     )  # fmt: skip
     model, given = unwrapped(model), [unwrapped(parent) for parent in parents or ()]
     check_copies(model, "model")
@@ -73,7 +76,7 @@ def correct(  # noqa: PLR0913
     batches = Batches.of(data, forward=forward)
     shares = shares_of(weights, len(given))
     with watching(progress, "correcting") as watch:
-        start = Uncorrected(model, given, shares, batches, biases, units=units)
+        start = Uncorrected(model, given, shares, batches, biases, units=units, aim=checked_aim(aim))
         result, done = best_of(rows, start, watch, forced=method != AUTO)
     result.correction, result.recalibration = done, OldAttribute(".recalibration")  # type: ignore[assignment]
     return result
@@ -93,6 +96,7 @@ class Uncorrected:
             a few samples of data say little of most weights, and less of which correction is best.
         units: How units of the parents become units of the network; none where no layout is known.
         carried: Whether what comes out at the sites of the parents must be carried to these units first.
+        aim: What is aimed at: a row of `AIMS`, or `auto`: by whether the parents name the same classes.
     """
 
     model: nn.Module
@@ -103,6 +107,7 @@ class Uncorrected:
     synthetic: Batches | None = None
     units: Units | None = None
     carried: bool = False
+    aim: str = AUTO_AIM
 
     def task(self, network: nn.Module) -> Task:
         """The task of changing a network, which may be changed."""
@@ -136,6 +141,8 @@ def best_of(
     own = copy.deepcopy(start.model)
     with undisturbed(own, *start.parents):
         task = start.task(own)
+        aim, why = _aim(start.aim, task)
+        task = aiming(task, aim)
         if start.biases:
             _add_biases(task)
         tried, kept = {} if forced else {NONE: own}, {}
@@ -156,13 +163,40 @@ def best_of(
     for module, before in zip(result.modules(), start.model.modules(), strict=True):
         module.training = before.training
     warn_of_collapse(kept.get(chosen, {}), start.weights)
-    return result, corrected_record(chosen, scores, left, kept.get(chosen, {}), control)
+    return result, replace(corrected_record(chosen, scores, left, kept.get(chosen, {}), control), aim=aim, why_aim=why)
+
+
+def _aim(wanted: str, task: Task) -> tuple[str, str]:
+    """What is aimed at, and why.
+
+    Raises:
+        InputError: evidence for classes is asked for of outputs that are not the scores of classes.
+    """
+    if wanted == MEAN or len(task.parents) < 2:
+        return MEAN, ""
+    found = answers(task.parents, task.batches) if task.outputs() else None
+    if wanted != AUTO_AIM:
+        if found is None and AIMS[wanted].needs_classes:
+            raise InputError(f"aim is {wanted!r}, but outputs are no class scores of a last layer; use {MEAN}")
+        return wanted, "as asked for"
+    return (EVIDENCE, str(found)) if found and found.differ else (MEAN, "")
 
 
 def _stage(watch: Watch, name: str, number: int, total: int) -> Callable[[int, int], None]:
     """Tells of the start of a correction; what is given back tells of each of its sites."""
     watch(name, number, total)
     return lambda done, sites: watch(f"{name}, site {done + 1} of {sites}", number, total)
+
+
+def checked_aim(aim: str) -> str:
+    """The aim that was asked for.
+
+    Raises:
+        InputError: there is no such aim.
+    """
+    if aim not in (AUTO_AIM, *AIMS):
+        raise InputError(f"aim is {aim!r}; expected {AUTO_AIM}, {', '.join(AIMS)}")
+    return aim
 
 
 def candidates(model: nn.Module, *, data: bool = True, units: bool = True) -> list[str]:

@@ -13,13 +13,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
-import torch
 from torch import nn
 
-from ..activations import Batches, observe
-from ..modules import alone, tensors_in, undisturbed
+from ..activations import Batches
+from ..modules import alone, undisturbed
+from .aims import MEAN
 from .refit import refit_site
-from .task import Task
+from .task import Task, aiming
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +44,7 @@ class Control:
 
 @alone()
 def refitted_parent(
-    parent: nn.Module, parents: Sequence[nn.Module], weights: Sequence[float], batches: Batches
+    parent: nn.Module, parents: Sequence[nn.Module], weights: Sequence[float], batches: Batches, aim: str = MEAN
 ) -> nn.Module:
     """A copy of one parent whose last layer is refitted to the mean of all parents' outputs.
 
@@ -56,6 +56,7 @@ def refitted_parent(
         parents: All networks, in any order of their units.
         weights: Proportions of the parents, summing to 1.
         batches: Inputs without labels.
+        aim: What is aimed at: a row of `AIMS`.
 
     Example:
         >>> one, other = nn.Linear(3, 2), nn.Linear(3, 2)
@@ -65,7 +66,7 @@ def refitted_parent(
     """
     with undisturbed(parent, *parents):
         own = copy.deepcopy(parent)
-        task = Task(own, parents, weights, batches)
+        task = aiming(Task(own, parents, weights, batches), aim)
         bent = task.bent()
         for name, calls in _last_sites(task).items():
             refit_site(task, partial(task.samples, name, calls), bent=name in bent)
@@ -75,13 +76,16 @@ def refitted_parent(
 
 
 @alone()
-def nearest_control(parents: Sequence[nn.Module], weights: Sequence[float], batches: Batches) -> Control:
+def nearest_control(
+    parents: Sequence[nn.Module], weights: Sequence[float], batches: Batches, aim: str = MEAN
+) -> Control:
     """The parent that comes nearest to the mean of all parents' outputs when its last layer is refitted.
 
     Args:
         parents: All networks, in any order of their units.
         weights: Proportions of the parents, summing to 1.
         batches: Inputs without labels; those that are held out choose.
+        aim: What is aimed at: a row of `AIMS`.
 
     Example:
         >>> net = nn.Linear(3, 2)
@@ -90,23 +94,16 @@ def nearest_control(parents: Sequence[nn.Module], weights: Sequence[float], batc
     """
     found = []
     for number, parent in enumerate(parents, start=1):
-        model = refitted_parent(parent, parents, weights, batches)
+        model = refitted_parent(parent, parents, weights, batches, aim)
         with undisturbed(model, *parents):
-            found.append(Control(number, model, Task(model, parents, weights, batches).disagreement(model)))
+            found.append(Control(number, model, Task(model, parents, weights, batches, aim=aim).disagreement(model)))
     return min(found, key=lambda control: control.disagreement)
 
 
 def _last_sites(task: Task) -> dict[str, int]:
-    """The sites whose rows are outputs of the network, and how often each is applied.
+    """The sites that give the outputs of the network, and how often each is applied.
 
     Where there are none, since something follows the last layer (a softmax, a mean over places), that layer.
     """
-    sites, first = task.sites(), next(iter(task.batches))
-    results = tensors_in(first.run(task.network))
-    seen = [each for each in observe(task.network, first.run) if each.name in sites]
-    ends = {each.name for each in seen if any(_is_same(each.output, result) for result in results)}
-    return {name: calls for name, calls in sites.items() if name in (ends or {each.name for each in seen[-1:]})}
-
-
-def _is_same(output: torch.Tensor, result: torch.Tensor) -> bool:
-    return output.shape == result.shape and bool(torch.equal(output, result))
+    sites, ends = task.sites(), task.outputs()
+    return {name: calls for name, calls in sites.items() if name in (ends or list(sites)[-1:])}

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ..errors import CollapseWarning
+from .aims import MEAN
 from .control import Control
 from .selection import Kept
 
@@ -26,6 +27,8 @@ class Corrected:
         kept: Where units were selected: how many of each model are kept, by space.
         control: How far one model is whose last layer alone was refitted to that mean: what a fusion must beat.
         kept_model: Which model that is, counted from 1: the one that comes nearest.
+        aim: What was aimed at, a row of `AIMS`: that mean, or the mean of what the models hold for each class.
+        why_aim: Why that was chosen, where it is not the mean.
     """
 
     method: str
@@ -34,6 +37,8 @@ class Corrected:
     kept: Kept = field(default_factory=dict)
     control: float | None = None
     kept_model: int | None = None
+    aim: str = MEAN
+    why_aim: str = ""
 
     def __str__(self) -> str:
         """The correction, the figures by which it was chosen, and the note, in one line."""
@@ -41,7 +46,8 @@ class Corrected:
         if self.control is not None:
             figures.append(f"model {self.kept_model} with its last layer refitted {self.control:.3g}")
         tried = ", ".join(figures)
-        why = f": distance of outputs to the parents' mean, on held-out inputs: {tried}" if tried else ""
+        to = "the parents' mean" if self.aim == MEAN else f"the parents' {self.aim} ({self.why_aim})"
+        why = f": distance of outputs to {to}, on held-out inputs: {tried}" if tried else ""
         return "; ".join(filter(None, [f"{self.method}{why}", self.told_kept, self.told_control, self.note]))
 
     @property

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from ..activations import Batch, Batches, Seen, observe, together
 from ..errors import InputError
-from ..modules import live_tensors, numbers_in
+from ..modules import live_tensors, numbers_in, tensors_in
 from ..types import State
+from .aims import AIMS, MEAN
 from .units import Units
 
 MEMORY = 2**30  # bytes of activations that may be kept in memory; beyond that they are computed again
@@ -48,6 +50,8 @@ class Task:
         carry: For each parent and site, a matrix [network's rows, parent's rows] that carries what comes out there;
             none where parents have the order and the widths of the network.
         units: How units of the parents become units of the network; none where no layout is known.
+        aim: What is aimed at: a row of `AIMS`.
+        ends: Names of the weights whose sites give the outputs, where the aim is another than the mean.
     """
 
     network: nn.Module
@@ -57,6 +61,8 @@ class Task:
     step: Callable[[int, int], None] = lambda done, total: None
     carry: Carry = ()
     units: Units | None = None
+    aim: str = MEAN
+    ends: frozenset[str] = frozenset()
 
     def sites(self) -> dict[str, int]:
         """Names of the weights in the order in which the network applies them, and how often it does.
@@ -67,6 +73,13 @@ class Task:
         users = Counter(tensor for _, tensors in {(seen.name, seen.tensors) for seen in found} for tensor in tensors)
         alone = [seen for seen in found if not seen.shared and all(users[tensor] == 1 for tensor in seen.tensors)]
         return dict(Counter(seen.name for seen in alone))
+
+    def outputs(self) -> frozenset[str]:
+        """Names of the weights whose sites give the outputs of the network; empty if something follows them all."""
+        first = next(iter(self.batches))
+        results = tensors_in(first.run(self.network))
+        seen = [each for each in observe(self.network, first.run) if each.name in self.sites()]
+        return frozenset(each.name for each in seen if any(torch.equal(each.output, result) for result in results))
 
     def bent(self) -> set[str]:
         """Names of the weights of sites whose pre-activations are used only through a nonlinearity that is known."""
@@ -95,6 +108,8 @@ class Task:
         means: dict[str, list[Tensor]] = {}
         for seen in together([observe(parent, batch.run, only=only, calls=calls) for parent in self.parents]):
             values = [self._carried(number, each) for number, each in enumerate(seen)]
+            if seen[0].name in self.ends:
+                values = [AIMS[self.aim].of(value) for value in values]
             means.setdefault(seen[0].name, []).append(self.mean(values))
         return means
 
@@ -109,6 +124,10 @@ class Task:
             ours, theirs = (size // 3 for size in matrix.shape)
             matrix = torch.block_diag(matrix, matrix[2 * ours :, 2 * theirs :])
         return (values.movedim(channels, -1) @ matrix.T).movedim(-1, channels)
+
+    def _aimed(self, result: Any) -> Any:
+        """What is aimed at, of what a parent gives."""
+        return result if self.aim == MEAN else [AIMS[self.aim].of(scores) for scores in tensors_in(result)]
 
     def samples(
         self, name: str, calls: int, remembered: Sequence[tuple[Batch, Means]] | None = None
@@ -140,20 +159,25 @@ class Task:
             state[name].copy_(tensor)
 
     def disagreement(self, model: nn.Module) -> float:
-        """How far the outputs of a network are from the mean of its parents' outputs, on the batches that judge.
+        """How far the outputs of a network are from what is aimed at, on the batches that judge.
 
-        The squared distance, relative to the square of that mean. No labels enter: it is what corrections are chosen
-        by.
+        That is the mean of its parents' outputs, or of what they hold for each class. The squared distance, relative to
+        the square of that mean. No labels enter: it is what corrections are chosen by.
         """
         distance = size = 0.0
         with torch.no_grad():
             for batch in self.batches:
                 if batch.judges:
-                    outputs = [numbers_in(batch.run(each)) for each in (model, *self.parents)]
-                    mean = self.mean(outputs[1:])
-                    distance += batch.weight * float((outputs[0] - mean).square().sum())
+                    own = numbers_in(batch.run(model))
+                    mean = self.mean([numbers_in(self._aimed(batch.run(parent))) for parent in self.parents])
+                    distance += batch.weight * float((own - mean).square().sum())
                     size += batch.weight * float(mean.square().sum())
         return distance / size if size else float(distance > 0)
+
+
+def aiming(task: Task, aim: str) -> Task:
+    """A task with an aim; where that is not the mean, the sites that give the outputs are looked for."""
+    return task if aim == MEAN else replace(task, aim=aim, ends=task.outputs())
 
 
 def check_numbers(name: str, *sums: Tensor) -> None:

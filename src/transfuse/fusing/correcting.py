@@ -13,7 +13,18 @@ from torch.linalg import LinAlgError  # type: ignore[attr-defined]
 
 from ..activations import Batches
 from ..barycenter import Couplings
-from ..corrections import AUTO, CORRECTIONS, NONE, Corrected, Uncorrected, Units, best_of, candidates, norms_of
+from ..corrections import (
+    AUTO,
+    AUTO_AIM,
+    CORRECTIONS,
+    NONE,
+    Corrected,
+    Uncorrected,
+    Units,
+    best_of,
+    candidates,
+    norms_of,
+)
 from ..errors import InputError
 from ..layout import Layout, balanced
 from ..modules import cause_of, is_half, model_state, numbers_in, undisturbed, with_state
@@ -88,7 +99,7 @@ class Parents:
 
 
 def corrected(
-    method: str, fused: nn.Module, parents: Parents, inputs: Inputs, progress: Progress = False
+    method: str, fused: nn.Module, parents: Parents, inputs: Inputs, progress: Progress = False, *, aim: str = AUTO_AIM
 ) -> tuple[nn.Module, Corrected]:
     """The fused network, corrected, and what was done to it.
 
@@ -98,6 +109,7 @@ def corrected(
         parents: The networks that were fused.
         inputs: What to correct by: data, else synthetic inputs.
         progress: Who is told how far it is.
+        aim: What is aimed at: a row of `AIMS`, or `auto`.
     """
     if method == NONE:
         return fused, Corrected(NONE)
@@ -106,16 +118,16 @@ def corrected(
     if inputs.data is None and inputs.synthetic.batches is None:
         return fused, Corrected(NONE, note=inputs.synthetic.why_not)
     if inputs.data is not None:
-        return _corrected_by(method, fused, parents, inputs, progress)
+        return _corrected_by(method, fused, parents, inputs, progress, aim)
     try:
-        result, done = _corrected_by(method, fused, parents, inputs, progress)
+        result, done = _corrected_by(method, fused, parents, inputs, progress, aim)
     except (InputError, LinAlgError) as error:  # the fusion itself stands, and says why it was not corrected
         return fused, Corrected(NONE, note=WITHOUT.format(cause=cause_of(error)))
     return result, replace(done, note="; ".join(filter(None, ["judged by synthetic inputs", done.note])))
 
 
 def _corrected_by(
-    method: str, fused: nn.Module, parents: Parents, inputs: Inputs, progress: Progress
+    method: str, fused: nn.Module, parents: Parents, inputs: Inputs, progress: Progress, aim: str
 ) -> tuple[nn.Module, Corrected]:
     """The network with the correction that was asked for, or the best."""
     forced = method in CORRECTIONS
@@ -136,4 +148,4 @@ def _corrected_by(
         units = Units(parents.layout, models, parents.couplings)
         start = Uncorrected(fused, models, parents.weights, batches, synthetic=beside, units=units, carried=True)
     with watching(progress, "correcting") as watch:
-        return best_of(rows, start, watch, forced=forced)
+        return best_of(rows, replace(start, aim=aim), watch, forced=forced)

@@ -26,7 +26,7 @@ from ..arguments import (
     optional,
 )
 from ..barycenter import permutes
-from ..corrections import AUTO, NONE
+from ..corrections import AUTO, AUTO_AIM, NONE, checked_aim
 from ..errors import InputError, listing
 from ..layout import LAYOUT, Layout, in_scale_of
 from ..lazy import in_type
@@ -62,7 +62,7 @@ def fuse(  # noqa: PLR0913
     weights: Sequence[float] | None = None, target: nn.Module | Mapping[str, int] | None = None,
     layout: Layout | None = None, data: Any = None, terms: TermsName | None = None, correct: str | None = None,
     synthetic: bool = True, forward: Forward | None = None, outputs: Callable[[Any], Any] | None = None, seed: int = 0,
-    progress: Progress = False, check: bool = True, **options: Any,
+    progress: Progress = False, check: bool = True, aim: str = AUTO_AIM, **options: Any,
 ) -> Fusion:  # fmt: skip
     """Fuse trained networks of one architecture, of equal or different widths, into one.
 
@@ -94,6 +94,8 @@ def fuse(  # noqa: PLR0913
         check: Run every model on the example inputs, and the first one with the state of each: what differs outside
             the states (an activation, an attribute, a buffer that is not saved) is an error. Aligned networks are run
             too. `Fusion.check` tells what it took: a few forward passes.
+        aim: What a correction aims at: `mean`, the mean of the models' outputs; `evidence`, the mean of what they hold
+            for each class; or `auto`: evidence where they name the same class on less than half of the inputs.
         **options: Options of the method; `transfuse.METHODS[method].options` lists them.
 
     Raises:
@@ -115,11 +117,14 @@ def fuse(  # noqa: PLR0913
         method=(method, TEXT), weights=(weights, optional(WEIGHTS)), target=(target, TARGET),
         layout=(layout, optional(LAYOUT)), terms=(terms, optional(TEXT)), correct=(correct, optional(TEXT)),
         synthetic=(synthetic, SWITCH), forward=(forward, optional(FUNCTION)), seed=(seed, SEED),
-        progress=(progress, PROGRESS), check=(check, SWITCH), outputs=(outputs, optional(FUNCTION)),
+        progress=(progress, PROGRESS), check=(check, SWITCH), outputs=(outputs, optional(FUNCTION)), aim=(aim, TEXT),
     )  # fmt: skip
     chosen = Chosen.of(method, options)
     row = chosen.row
-    how = _Wanted(example_inputs, row, correct or row.correct, forward, outputs, data, synthetic=synthetic, check=check)
+    how = _Wanted(
+        example_inputs, row, correct or row.correct, checked_aim(aim), forward, outputs, data, synthetic=synthetic,
+        check=check,
+    )  # fmt: skip
     with alone():
         given = _Given.of(models, target, layout, how)
         ready = Ready.of(given.states, given.layout, weights=weights, widths=given.widths)
@@ -137,6 +142,7 @@ class _Wanted:
     example_inputs: Any
     row: Method
     correction: str
+    aim: str
     forward: Forward | None
     outputs: Callable[[Any], Any] | None
     data: Any
@@ -211,7 +217,7 @@ def _finished(given: _Given, how: _Wanted, states: FusedStates, inputs: Inputs, 
     couplings = [each.couplings for each in states.couplings]
     check = given.held.held_to([twin if permutes(own) else None for twin, own in zip(aligned, couplings, strict=True)])
     parents = Parents(given.models, aligned, states.weights, given.layout, couplings, how.row.balance)
-    model, correction = corrected(how.correction, fused, parents, inputs, progress)
+    model, correction = corrected(how.correction, fused, parents, inputs, progress, aim=how.aim)
     told = replace(check, note="; ".join(filter(None, [*given.notes, check.note])))
     return Fusion(model, aligned, states, tuple(given.models), correction, told)
 

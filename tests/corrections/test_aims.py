@@ -1,0 +1,108 @@
+"""Aims: evidence where parents are sure and know different things, else the mean; always told, always to be had."""
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+import transfuse
+from transfuse.activations import Batches
+from transfuse.corrections.aims import AIMS, answers, evidence
+
+CENTRES = 4 * torch.eye(6)
+
+
+def samples(classes, count, seed):
+    generator = torch.Generator().manual_seed(seed)
+    labels = torch.tensor(classes)[torch.randint(len(classes), (count,), generator=generator)]
+    return CENTRES[labels] + torch.randn(count, 6, generator=generator), labels
+
+
+def trained(classes, seed):
+    """A classifier of six classes that has seen some of them."""
+    torch.manual_seed(seed)
+    net = nn.Sequential(nn.Linear(6, 24), nn.ReLU(), nn.Linear(24, 6))
+    x, y = samples(classes, 600, seed)
+    optimizer = torch.optim.Adam(net.parameters(), 0.01)
+    for _ in range(150):
+        optimizer.zero_grad()
+        F.cross_entropy(net(x), y).backward()
+        optimizer.step()
+    return net
+
+
+@pytest.fixture(scope="module")
+def halves():
+    return [trained([0, 1, 2], 0), trained([3, 4, 5], 1)]
+
+
+X, LABELS = samples(list(range(6)), 500, 7)
+
+
+def accuracy(model):
+    with torch.no_grad():
+        return float((model(X).argmax(1) == LABELS).float().mean())
+
+
+def test_evidence_is_what_is_above_the_mean_score():
+    scores = torch.randn(5, 4, dtype=torch.float64)
+    found = evidence(scores)
+    assert (found >= 0).all()
+    torch.testing.assert_close(evidence(scores + 3), found)
+    assert torch.equal(found.argmax(1), scores.argmax(1))
+    torch.testing.assert_close(evidence(2 * scores), 2 * found)
+
+
+def test_parents_that_know_different_things_are_fused_by_evidence(halves):
+    fusion = transfuse.fuse(halves, X[:3], data=X)
+    assert fusion.correction.aim == "evidence"
+    assert "the models name the same class on 0 % of the inputs" in str(fusion.correction)
+    by_mean = transfuse.fuse(halves, X[:3], data=X, aim="mean")
+    assert by_mean.correction.aim == "mean"
+    assert "evidence" not in str(by_mean.correction)
+    assert accuracy(fusion.model) > accuracy(by_mean.model)
+    assert accuracy(fusion.model) > 0.85
+    assert max(map(accuracy, halves)) < 0.55
+
+
+def test_parents_that_know_the_same_are_fused_by_their_mean():
+    models = [trained(list(range(6)), seed) for seed in (0, 1)]
+    assert transfuse.fuse(models, X[:3], data=X).correction.aim == "mean"
+
+
+def test_networks_that_are_not_sure_are_fused_by_their_mean():
+    models = [nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 5)) for _ in range(2)]
+    found = answers(models, Batches.of(X))
+    assert found.sure < 0.6
+    assert transfuse.fuse(models, X[:3], data=X).correction.aim == "mean"
+
+
+class Odd(nn.Module):
+    """Gives something else than the scores of its last layer."""
+
+    def __init__(self, how):
+        super().__init__()
+        self.up, self.down, self.how = nn.Linear(6, 8), nn.Linear(8, 3), how
+
+    def forward(self, x):
+        scores = self.down(self.up(x).relu())
+        return {"softmax": scores.softmax(1), "two": (scores, scores.sum(1)), "one": scores[:, :1]}[self.how]
+
+
+@pytest.mark.parametrize("how", ["softmax", "two", "one"])
+def test_outputs_that_are_no_scores_keep_the_mean(how):
+    models = [Odd(how), Odd(how)]
+    assert transfuse.fuse(models, X[:3], data=X).correction.aim == "mean"
+    with pytest.raises(transfuse.InputError, match="aim is 'evidence', but outputs are no class scores"):
+        transfuse.fuse(models, X[:3], data=X, aim="evidence")
+
+
+def test_an_aim_that_does_not_exist_is_refused(halves):
+    with pytest.raises(transfuse.InputError, match="aim is 'best'; expected auto, mean, evidence"):
+        transfuse.fuse(halves, X[:3], aim="best")
+    fusion = transfuse.fuse(halves, X[:3], correct="none")
+    with pytest.raises(transfuse.InputError, match="aim is 'best'; expected auto, mean, evidence"):
+        transfuse.correct(fusion.model, X, fusion.aligned, aim="best")
+    done = transfuse.correct(fusion.model, X, fusion.aligned, aim="evidence").correction
+    assert done.aim == "evidence"
+    assert set(AIMS) == {"mean", "evidence"}
