@@ -12,6 +12,7 @@ from typing import Any
 import transfuse
 from transfuse.activations import Batches
 from transfuse.corrections import nearest_control
+from transfuse.corrections.aims import EVIDENCE, MEAN, answers
 from transfuse.modules import Ensemble
 
 from .group import Group
@@ -63,14 +64,17 @@ def _better(job: Job, group: Group) -> dict[str, Any]:
 
 
 def _control(job: Job, group: Group) -> dict[str, Any]:
-    """One parent with its last layer refitted: the nearest to the mean of the parents' outputs on held-out inputs."""
+    """One parent with its last layer refitted: the nearest, on held-out inputs, to what a correction would aim at."""
     data = group.unlabeled(ROWS[job.row].unlabeled)
     if data is None:
         data = transfuse.synthetic_inputs(group.models, group.task.train.read(slice(2)), seed=job.group)
     weights = job.weights or [1 / len(group.bases)] * len(group.bases)
-    control = nearest_control(group.models, weights, Batches.of(data))
-    answers = group.answered(outputs_of(control.model, group.task.test), job.weights)
-    return {**answers, "kept": control.number, "disagreement": control.disagreement}
+    batches = Batches.of(data)
+    said = answers(group.models, batches)
+    aim = EVIDENCE if said is not None and said.differ else MEAN  # as `fuse` chooses: the control is no easier to beat
+    control = nearest_control(group.models, weights, batches, aim)
+    measured = group.answered(outputs_of(control.model, group.task.test), job.weights)
+    return {**measured, "kept": control.number, "disagreement": control.disagreement, "aim": aim}
 
 
 def _ensemble(job: Job, group: Group) -> dict[str, Any]:
@@ -98,6 +102,7 @@ def _fuse(job: Job, group: Group) -> dict[str, Any]:
         **group.answered(outputs_of(fusion.model, group.task.test), job.weights),
         "objective": float(fusion.history[-1].objective),
         "finish": str(fusion.correction),
+        "aim": fusion.correction.aim,
         "status": fusion.status,
         "fusing_seconds": round(fusion.states.seconds, 3),
         **({"chosen": chosen, "validation": tried} if len(choices) > 1 else {}),
