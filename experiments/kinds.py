@@ -12,7 +12,6 @@ from typing import Any
 import transfuse
 from transfuse.activations import Batches
 from transfuse.corrections import nearest_control
-from transfuse.corrections.aims import EVIDENCE, MEAN, answers
 from transfuse.modules import Ensemble
 
 from .group import Group
@@ -69,12 +68,9 @@ def _control(job: Job, group: Group) -> dict[str, Any]:
     if data is None:
         data = transfuse.synthetic_inputs(group.models, group.task.train.read(slice(2)), seed=job.group)
     weights = job.weights or [1 / len(group.bases)] * len(group.bases)
-    batches = Batches.of(data)
-    said = answers(group.models, batches)
-    aim = EVIDENCE if said is not None and said.differ else MEAN  # as `fuse` chooses: the control is no easier to beat
-    control = nearest_control(group.models, weights, batches, aim)
+    control = nearest_control(group.models, weights, Batches.of(data))  # it aims as `fuse` does: no easier to beat
     measured = group.answered(outputs_of(control.model, group.task.test), job.weights)
-    return {**measured, "kept": control.number, "disagreement": control.disagreement, "aim": aim}
+    return {**measured, "kept": control.number, "disagreement": control.disagreement, "aim": control.aim}
 
 
 def _ensemble(job: Job, group: Group) -> dict[str, Any]:

@@ -246,7 +246,7 @@ def test_convolutions_without_classes_are_not_corrected_by_noise_unless_asked():
 
 def test_networks_of_images_without_classes_are_corrected_by_leaves():
     fusion = transfuse.fuse([Pictures(), Pictures()], torch.randn(2, 1, 8, 8))
-    assert fusion.correction.method == "refit"
+    assert fusion.correction.method == "selection"
     assert fusion.correction.note.startswith("judged by synthetic inputs (leaves, since the example is grey")
 
 

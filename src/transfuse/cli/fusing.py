@@ -107,7 +107,7 @@ def _fused_as_modules(options: Namespace, job: Job, target: Any, chosen: Chosen)
     data, labels = inputs_and_labels(options) if options.data else (None, None)
     fusion = fuse_modules(
         job.modules(), job.inputs, layout=job.layout, method=options.method, weights=options.weights,
-        target=target or None, data=data, terms=options.terms, correct=options.correct, aim=options.aim,
+        target=target or None, data=data, terms=options.terms, correct=options.correct, aim=options.aim or "auto",
         synthetic=not options.no_synthetic, seed=options.seed, progress=not options.quiet, **chosen.options,
     )  # fmt: skip
     return fusion, (data, labels)

@@ -109,7 +109,7 @@ CORRECTIONS = (
         ("--aim",),
         "what a correction aims at: the mean of the models' outputs; evidence, the mean of what they hold for each "
         "class; or auto: evidence where some classes are named by some models only (default: auto)",
-        "corrections", choices=("auto", "mean", "evidence"), default="auto", told=True, again=True,
+        "corrections", choices=("auto", "mean", "evidence"), told=True, again=True,
     ),
     Option(
         ("--no-synthetic",), "without --data, make no correction by synthetic inputs", "corrections", switch=True,

@@ -22,7 +22,7 @@ from ..progress import Progress, unwatched, watching
 from ..renamed import OldAttribute
 from ..types import Forward, Watch
 from .affine import has_constant
-from .aims import AIMS, AUTO_AIM, EVIDENCE, MEAN, answers
+from .aims import AIMS, AUTO_AIM
 from .batch_norm import norms_of
 from .control import nearest_control
 from .corrected import Corrected, corrected_record, warn_of_collapse
@@ -140,9 +140,7 @@ def best_of(
     """
     own = copy.deepcopy(start.model)
     with undisturbed(own, *start.parents):
-        task = start.task(own)
-        aim, why = _aim(start.aim, task)
-        task = aiming(task, aim)
+        task, why = aiming(start.task(own), start.aim)
         if start.biases:
             _add_biases(task)
         tried, kept = {} if forced else {NONE: own}, {}
@@ -163,23 +161,8 @@ def best_of(
     for module, before in zip(result.modules(), start.model.modules(), strict=True):
         module.training = before.training
     warn_of_collapse(kept.get(chosen, {}), start.weights)
-    return result, replace(corrected_record(chosen, scores, left, kept.get(chosen, {}), control), aim=aim, why_aim=why)
-
-
-def _aim(wanted: str, task: Task) -> tuple[str, str]:
-    """What is aimed at, and why.
-
-    Raises:
-        InputError: evidence for classes is asked for of outputs that are not the scores of classes.
-    """
-    if wanted == MEAN or len(task.parents) < 2:
-        return MEAN, ""
-    found = answers(task.parents, task.batches) if task.outputs() else None
-    if wanted != AUTO_AIM:
-        if found is None and AIMS[wanted].needs_classes:
-            raise InputError(f"aim is {wanted!r}, but outputs are no class scores of a last layer; use {MEAN}")
-        return wanted, "as asked for"
-    return (EVIDENCE, str(found)) if found and found.differ else (MEAN, "")
+    done = corrected_record(chosen, scores, left, kept.get(chosen, {}), control)
+    return result, replace(done, aim=task.aim, why_aim=why)
 
 
 def _stage(watch: Watch, name: str, number: int, total: int) -> Callable[[int, int], None]:

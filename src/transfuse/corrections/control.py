@@ -17,7 +17,7 @@ from torch import nn
 
 from ..activations import Batches
 from ..modules import alone, undisturbed
-from .aims import MEAN
+from .aims import AUTO_AIM, MEAN
 from .refit import refit_site
 from .task import Task, aiming
 
@@ -31,11 +31,13 @@ class Control:
         model: A copy of it, its last layer refitted, in its mode.
         disagreement: How far its outputs are from the mean of the parents' outputs on held-out inputs (squared,
             relative), as in `Corrected.disagreement`.
+        aim: What was aimed at: that mean, or the mean of what the parents hold for each class.
     """
 
     number: int
     model: nn.Module
     disagreement: float
+    aim: str = MEAN
 
     def __str__(self) -> str:
         """The parent and its distance, in a few words."""
@@ -44,7 +46,7 @@ class Control:
 
 @alone()
 def refitted_parent(
-    parent: nn.Module, parents: Sequence[nn.Module], weights: Sequence[float], batches: Batches, aim: str = MEAN
+    parent: nn.Module, parents: Sequence[nn.Module], weights: Sequence[float], batches: Batches, aim: str = AUTO_AIM
 ) -> nn.Module:
     """A copy of one parent whose last layer is refitted to the mean of all parents' outputs.
 
@@ -56,9 +58,10 @@ def refitted_parent(
         parents: All networks, in any order of their units.
         weights: Proportions of the parents, summing to 1.
         batches: Inputs without labels.
-        aim: What is aimed at: a row of `AIMS`.
+        aim: What is aimed at: a row of `AIMS`, or `auto`.
 
     Example:
+        >>> import torch
         >>> one, other = nn.Linear(3, 2), nn.Linear(3, 2)
         >>> kept = refitted_parent(one, [one, other], [0.5, 0.5], Batches.of(torch.randn(100, 3)))
         >>> torch.allclose(kept.weight, (one.weight + other.weight) / 2, atol=0.01)
@@ -66,7 +69,7 @@ def refitted_parent(
     """
     with undisturbed(parent, *parents):
         own = copy.deepcopy(parent)
-        task = aiming(Task(own, parents, weights, batches), aim)
+        task, _ = aiming(Task(own, parents, weights, batches), aim)
         bent = task.bent()
         for name, calls in _last_sites(task).items():
             refit_site(task, partial(task.samples, name, calls), bent=name in bent)
@@ -77,7 +80,7 @@ def refitted_parent(
 
 @alone()
 def nearest_control(
-    parents: Sequence[nn.Module], weights: Sequence[float], batches: Batches, aim: str = MEAN
+    parents: Sequence[nn.Module], weights: Sequence[float], batches: Batches, aim: str = AUTO_AIM
 ) -> Control:
     """The parent that comes nearest to the mean of all parents' outputs when its last layer is refitted.
 
@@ -85,9 +88,10 @@ def nearest_control(
         parents: All networks, in any order of their units.
         weights: Proportions of the parents, summing to 1.
         batches: Inputs without labels; those that are held out choose.
-        aim: What is aimed at: a row of `AIMS`.
+        aim: What is aimed at: a row of `AIMS`, or `auto`.
 
     Example:
+        >>> import torch
         >>> net = nn.Linear(3, 2)
         >>> nearest_control([net, net], [0.5, 0.5], Batches.of(torch.randn(100, 3))).disagreement
         0.0
@@ -96,7 +100,8 @@ def nearest_control(
     for number, parent in enumerate(parents, start=1):
         model = refitted_parent(parent, parents, weights, batches, aim)
         with undisturbed(model, *parents):
-            found.append(Control(number, model, Task(model, parents, weights, batches, aim=aim).disagreement(model)))
+            judging, _ = aiming(Task(model, parents, weights, batches), aim)
+            found.append(Control(number, model, judging.disagreement(model), judging.aim))
     return min(found, key=lambda control: control.disagreement)
 
 

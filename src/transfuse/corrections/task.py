@@ -14,7 +14,7 @@ from ..activations import Batch, Batches, Seen, observe, together
 from ..errors import InputError
 from ..modules import live_tensors, numbers_in, tensors_in
 from ..types import State
-from .aims import AIMS, MEAN
+from .aims import AIMS, AUTO_AIM, EVIDENCE, MEAN, answers
 from .units import Units
 
 MEMORY = 2**30  # bytes of activations that may be kept in memory; beyond that they are computed again
@@ -175,9 +175,25 @@ class Task:
         return distance / size if size else float(distance > 0)
 
 
-def aiming(task: Task, aim: str) -> Task:
-    """A task with an aim; where that is not the mean, the sites that give the outputs are looked for."""
-    return task if aim == MEAN else replace(task, aim=aim, ends=task.outputs())
+def aiming(task: Task, aim: str) -> tuple[Task, str]:
+    """A task with an aim, and why it has that one.
+
+    Args:
+        task: A task without an aim.
+        aim: A row of `AIMS`, or `auto`: by whether the parents know different things.
+
+    Raises:
+        InputError: an aim that needs class scores is asked for, and the outputs are none.
+    """
+    if aim == MEAN or len(task.parents) < 2:
+        return task, ""
+    ends = task.outputs()
+    found = answers(task.parents, task.batches) if ends else None
+    if aim != AUTO_AIM:
+        if found is None and AIMS[aim].needs_classes:
+            raise InputError(f"aim is {aim!r}, but outputs are no class scores of a last layer; use {MEAN}")
+        return replace(task, aim=aim, ends=ends), "as asked for"
+    return (replace(task, aim=EVIDENCE, ends=ends), str(found)) if found and found.differ else (task, "")
 
 
 def check_numbers(name: str, *sums: Tensor) -> None:
