@@ -63,7 +63,7 @@ def refitted_parent(
     Example:
         >>> import torch
         >>> one, other = nn.Linear(3, 2), nn.Linear(3, 2)
-        >>> kept = refitted_parent(one, [one, other], [0.5, 0.5], Batches.of(torch.randn(100, 3)))
+        >>> kept = refitted_parent(one, [one, other], [0.5, 0.5], Batches.of(torch.randn(100, 3)), aim="mean")
         >>> torch.allclose(kept.weight, (one.weight + other.weight) / 2, atol=0.01)
         True
     """
