@@ -78,7 +78,9 @@ def test_a_narrower_target_keeps_more_by_merging_like_units_than_by_merging_neig
     assert merged.history[-1].objective < 0.7 * neighbours.history[-1].objective
 
 
-@pytest.mark.parametrize("widths", [(12, 10), (5, 3), (8, 9), (3, 20)])
+@pytest.mark.parametrize(
+    "widths", [(12, 10), (5, 3), *(pytest.param(w, marks=pytest.mark.long) for w in ((8, 9), (3, 20)))]
+)
 @pytest.mark.parametrize("method", WIDE)
 def test_models_of_different_widths_are_fused_into_a_third(method, widths):
     torch.manual_seed(0)
@@ -98,7 +100,9 @@ def test_models_of_different_widths_are_fused_into_a_third(method, widths):
 
 
 @pytest.mark.parametrize("start", ["base", "random", "distilled"])
-@pytest.mark.parametrize("method", ["ot", "wb", "gwb", "auto"])
+@pytest.mark.parametrize(
+    "method", ["wb", "auto", *(pytest.param(name, marks=pytest.mark.long) for name in ("ot", "gwb"))]
+)
 def test_every_start_gives_a_fusion(method, start):
     torch.manual_seed(0)
     models = [mlp(3, 6, 4, 2), mlp(3, 6, 4, 2)]

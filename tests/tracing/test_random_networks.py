@@ -18,11 +18,11 @@ def check(program, recorder):
     layout.check(model_state(program))
 
 
-# Two halves of 40, so that two processes share the work; `long` has thousands more.
+# Two halves of 25, so that two processes share the work; `long` has thousands more.
 @pytest.mark.parametrize("half", [0, 1])
 def test_layouts_of_random_networks_are_right(half):
     @seed(half)
-    @settings(max_examples=40, deadline=None, suppress_health_check=QUIET, database=None)
+    @settings(max_examples=25, deadline=None, suppress_health_check=QUIET, database=None)
     @given(networks())
     def each(program):
         check(program, "eager")

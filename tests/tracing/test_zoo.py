@@ -20,6 +20,14 @@ ROWS = {row.name: pytest.param(row, id=row.name, marks=pytest.mark.xdist_group(r
 by_name = pytest.mark.parametrize("network", ROWS.values())
 
 
+def some(rows, every):
+    """One network in so many by default, and all of them if what is `long` is run."""
+    return pytest.mark.parametrize("network", [
+        pytest.param(*row.values, id=row.id, marks=[*row.marks, *([pytest.mark.long] if number % every else [])])
+        for number, row in enumerate(rows)
+    ])  # fmt: skip
+
+
 @functools.cache
 def traced(network):
     torch.manual_seed(0)
@@ -66,14 +74,14 @@ def test_moving_units_by_hand_leaves_the_function_as_it_was(network):
         torch.testing.assert_close(b, a, rtol=1e-9, atol=1e-9)
 
 
-@by_name
+@some(ROWS.values(), 3)
 def test_both_recorders_find_the_same_layout(network):
     model, layout = traced(network)
     eager = transfuse.trace(model, network.inputs(), recorder="eager", proof=False)
     assert (eager.spaces, eager.tensors) == (layout.spaces, layout.tensors)
 
 
-@by_name
+@some(ROWS.values(), 4)
 def test_the_proof_catches_an_axis_that_does_not_move_along(network):
     model, layout = traced(network)
     blocks = layout.blocks()
@@ -100,7 +108,7 @@ def with_axis_fixed(layout, state, name, number):
 UNDECIDED = ("data_dependent_branch", "mlp_dropout_in_place")
 
 
-@pytest.mark.parametrize("network", [row for name, row in ROWS.items() if name not in UNDECIDED])
+@some([row for name, row in ROWS.items() if name not in UNDECIDED], 4)
 def test_the_proof_catches_a_symmetry_that_is_not_there(network):
     model, layout = traced(network)
     for space in layout.spaces:
