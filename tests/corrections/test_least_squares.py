@@ -5,7 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transfuse.corrections.least_squares import Equations, Weighted
+from transfuse.corrections.least_squares import Equations, Few, Weighted, problem_of
 
 
 def drawn(samples, features, rows, seed, *, constant):
@@ -100,3 +100,27 @@ def test_rows_that_no_sample_counts_for_stay():
     nothing = Weighted(z, y, torch.zeros_like(y))
     found = equations.solve_weighted(start, fitted, 0.1, lambda: [nothing], mean=0.0, constant=False)
     torch.testing.assert_close(found, fitted)
+
+
+@given(st.integers(1, 6), st.integers(1, 4), st.sampled_from([1e-3, 0.1, 10.0]), st.booleans(), st.integers(0, 99))
+def test_few_samples_have_the_solution_of_the_normal_equations(samples, rows, ridge, constant, seed):
+    z, y, start = drawn(samples, 8, rows, seed, constant=constant)
+    few = problem_of(z, y, 0.3)
+    assert isinstance(few, Few)
+    (found,) = few.solutions(start, [ridge], constant=constant)
+    equations = Equations.of(z, y, 0.3)
+    torch.testing.assert_close(found, equations.solve(start, ridge, constant=constant), rtol=1e-5, atol=1e-5)
+    assert few.residual(start) == pytest.approx(equations.residual(start), rel=1e-9)
+    torch.testing.assert_close(few.energy, equations.energy)
+
+
+@given(st.lists(st.integers(1, 9), min_size=2, max_size=5), st.integers(0, 99))
+def test_few_samples_become_normal_equations_when_they_are_many(sizes, seed):
+    z, y, start = drawn(sum(sizes), 8, 3, seed, constant=True)
+    first, *others = [problem_of(*pair) for pair in zip(z.split(sizes), y.split(sizes), strict=True)]
+    total = first
+    for each in others:
+        total = total + each
+    assert isinstance(total, Few) == (sum(sizes) < 8)
+    assert total.residual(start) == pytest.approx(Equations.of(z, y).residual(start), rel=1e-9)
+    torch.testing.assert_close(total.gram, Equations.of(z, y).gram)

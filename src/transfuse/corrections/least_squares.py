@@ -2,7 +2,8 @@
 
     minimise  sum |y - V z|^2 + ridge * d * |V - V0|^2,    d = mean square of a feature times the number of samples
 
-Only sums of products are kept, never samples. Where every sample counts differently for every row,
+Only sums of products are kept, and samples only while there are fewer of them than features. Where every sample counts
+differently for every row,
 
     minimise  sum w_r (y_r - v_r z)^2 + ridge * d * mean(w) * |V - V0|^2,
 
@@ -44,9 +45,16 @@ class Equations:
         sums = features.T @ features, features.T @ outputs, outputs.square().sum(0)
         return Equations(*(weight * each.double() for each in sums))
 
-    def __add__(self, other: Equations) -> Equations:
+    def __add__(self, other: Problem) -> Equations:
         """Equations of both sets of samples."""
+        if isinstance(other, Few):
+            other = other.equations
         return Equations(self.gram + other.gram, self.cross + other.cross, self.energy + other.energy)
+
+    @property
+    def numbers(self) -> tuple[Tensor, ...]:
+        """What holds NaN or infinity if a sample does."""
+        return self.gram, self.cross
 
     def residual(self, matrix: Tensor) -> float:
         """Sum of squared differences between outputs and what a matrix [rows, d] makes of the features."""
@@ -104,6 +112,90 @@ class Equations:
     def _factor(self, ridge: float, constant: bool) -> Tensor:
         factor: Tensor = torch.linalg.cholesky(self.gram + torch.diag(self._penalty(ridge, constant)))
         return factor
+
+
+@dataclass(frozen=True, eq=False)
+class Few:
+    """A least-squares problem of fewer samples than features, which is solved in the space of the samples.
+
+    With E what is missing of the outputs, `V = V0 + E' (Z Z' + ridge * d)^-1 Z`: a matrix of the size of the samples is
+    inverted, where normal equations have one of the size of the features. It is the same solution.
+
+    Args:
+        features: [samples, d], each sample multiplied by the root of what it counts.
+        outputs: [samples, rows], multiplied likewise.
+    """
+
+    features: Tensor
+    outputs: Tensor
+
+    def __add__(self, other: Problem) -> Problem:
+        """Both sets of samples; as normal equations once there are as many samples as features."""
+        if isinstance(other, Equations):
+            return self.equations + other
+        both = Few(torch.cat([self.features, other.features]), torch.cat([self.outputs, other.outputs]))
+        return both if len(both.features) < both.features.shape[1] else both.equations
+
+    @property
+    def equations(self) -> Equations:
+        """The normal equations."""
+        return Equations.of(self.features, self.outputs)
+
+    @property
+    def gram(self) -> Tensor:
+        """Features times features [d, d]."""
+        return (self.features.T @ self.features).double()
+
+    @property
+    def energy(self) -> Tensor:
+        """Squared outputs [rows]."""
+        return self.outputs.square().sum(0).double()
+
+    @property
+    def numbers(self) -> tuple[Tensor, ...]:
+        """What holds NaN or infinity if a sample does."""
+        return self.features, self.outputs
+
+    def residual(self, matrix: Tensor) -> float:
+        """Sum of squared differences between outputs and what a matrix [rows, d] makes of the features."""
+        return float(self._missing(matrix).square().sum())
+
+    def solutions(self, start: Tensor, ridges: Iterable[float], *, constant: bool) -> Iterator[Tensor]:
+        """The matrix that fits best, for each of several ridges towards `start`; a constant is free."""
+        free, missing = self.features.double(), self._missing(start)
+        size = free[:, : free.shape[1] - constant].square().sum(0).mean()
+        one = free[:, -1:]
+        if constant:  # what a constant makes good is no longer missing
+            free, missing = (each - one @ (one.T @ each) / one.square().sum() for each in (free, missing))
+        kernel, own = free @ free.T, torch.eye(len(free), dtype=torch.float64, device=free.device)
+        for ridge in ridges:
+            factor = torch.linalg.cholesky(kernel + (ridge * size + (1e-10 * size).clamp_min(1e-30)) * own)
+            change = torch.cholesky_solve(missing, factor).T @ free
+            if constant:
+                left = self._missing(start + change)
+                change[:, -1] += (one.T @ left / one.square().sum())[0]
+            yield start + change
+
+    def solve_weighted(
+        self, start: Tensor, found: Tensor, ridge: float, weighted: Callable[[], Iterable[Weighted]], *, mean: float,
+        constant: bool,
+    ) -> Tensor:  # fmt: skip
+        """The matrix that fits best where samples count differently for every row; see `Equations`."""
+        return self.equations.solve_weighted(start, found, ridge, weighted, mean=mean, constant=constant)
+
+    def _missing(self, matrix: Tensor) -> Tensor:
+        """What a matrix does not make of the features."""
+        return (self.outputs - self.features @ matrix.T.to(self.features)).double()
+
+
+Problem = Equations | Few
+
+
+def problem_of(features: Tensor, outputs: Tensor, weight: float = 1.0) -> Problem:
+    """The least-squares problem of features [samples, d] and outputs [samples, rows], each sample counting `weight`."""
+    if len(features) >= features.shape[1]:
+        return Equations.of(features, outputs, weight)
+    return Few(weight**0.5 * features, weight**0.5 * outputs)
 
 
 @dataclass(frozen=True, eq=False)
