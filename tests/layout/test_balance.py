@@ -41,7 +41,12 @@ def rescaled(network: nn.Sequential, scales: list[float], *, by_unit: bool = Fal
 
 @pytest.mark.parametrize(
     ("depth", "scales", "by_unit"),
-    [(10, [10.0], False), (10, [10.0], True), (50, [10.0, 0.1], True), (50, [10.0], False), (50, [0.1], False)],
+    [
+        (10, [10.0], False),
+        (10, [10.0], True),
+        (50, [10.0, 0.1], True),
+        *(pytest.param(50, scales, False, marks=pytest.mark.long) for scales in ([10.0], [0.1])),
+    ],
 )
 def test_a_rescaled_network_comes_to_the_same_scale(depth: int, scales: list[float], by_unit: bool):
     network = chain(depth)

@@ -57,13 +57,11 @@ DEFAULT = (
     "gpt2",
     "gpt_neox",
     "llama",
-    "qwen2",
     "t5",
     "whisper",
     "vit_classifier",
     "clip",
     "resnet",
-    "swin",
     "fnet",
 )
 

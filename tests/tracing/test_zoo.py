@@ -60,7 +60,7 @@ def test_what_can_move_is_found_and_nothing_else(network):
     layout.check(model.state_dict())
 
 
-@by_name
+@some(ROWS.values(), 2)
 def test_moving_units_by_hand_leaves_the_function_as_it_was(network):
     model, layout = traced(network)
     twin = copy.deepcopy(model).double()
