@@ -1,5 +1,6 @@
 """Targets of other widths: growing, merging, starts, and what cannot be rebuilt."""
 
+import warnings
 from itertools import pairwise
 
 import numpy as np
@@ -221,7 +222,8 @@ def test_parents_that_would_have_to_grow_so_are_warned_of():
         with pytest.warns(transfuse.WidthWarning, match=r"model 2: space up\.out cannot grow from 5 to 8") as warned:
             call()
         assert [each.filename for each in warned] == [__file__]
-    transfuse.fuse([small, large], x, correct="none")
+    with pytest.warns(transfuse.WidthWarning, match=r"model 2: space up\.out has 8 units, which merge into 5"):
+        transfuse.fuse([small, large], x, correct="none")
 
 
 @pytest.mark.parametrize("between", [nn.LayerNorm, of(torch.tanh)], ids=["norm", "plain"])
@@ -237,7 +239,19 @@ def test_aligning_to_other_widths_is_refused(between, units):
 @pytest.mark.parametrize("method", ["auto", "ot", "wb"])
 def test_a_first_model_of_one_unit_is_fused_like_any_other(method):
     one, more, x = mlp(3, 1, 2), mlp(3, 4, 2), torch.randn(5, 3)
-    fusion = transfuse.fuse([one, more], x, method=method, correct="none")
+    with pytest.warns(transfuse.WidthWarning, match="has 4 units, which merge into 1"):
+        fusion = transfuse.fuse([one, more], x, method=method, correct="none")
     assert fusion.model[0].out_features == 1
     grown = transfuse.fuse([one], x, target=more, method=method, correct="none").model
     torch.testing.assert_close(grown(x), one(x))
+
+
+def test_units_of_a_wider_model_that_merge_unasked_are_warned_of():
+    narrow, wide = (nn.Sequential(nn.Linear(3, units), nn.Tanh(), nn.Linear(units, 2)) for units in (4, 7))
+    x = torch.randn(5, 3)
+    with pytest.warns(transfuse.WidthWarning, match=r"model 2: space 0\.out has 7 units, which merge into 4"):
+        transfuse.fuse([narrow, wide], x, correct="none")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        transfuse.fuse([wide, narrow], x, correct="none")
+        transfuse.fuse([narrow, wide], x, correct="none", target={"0.out": 4})

@@ -71,12 +71,14 @@ class Ready:
         layout: Which axes move together; whoever brings the states has held them against it.
         shares: Proportions of the states, summing to 1.
         widths: Widths of the target, for every space.
+        asked: Spaces whose width was asked for; the others have that of the first model.
     """
 
     states: Sequence[State]
     layout: Layout
     shares: Sequence[float]
     widths: Mapping[str, int]
+    asked: frozenset[str] = frozenset()
 
     @staticmethod
     def of(
@@ -89,7 +91,8 @@ class Ready:
             InputError: there are other numbers of weights, or the target cannot have these widths.
         """
         shares = shares_of(weights, len(states))
-        return Ready(states, layout, shares, target_widths(layout, layout.widths(states[0]), widths or {}))
+        wanted = target_widths(layout, layout.widths(states[0]), widths or {})
+        return Ready(states, layout, shares, wanted, frozenset(widths or ()))
 
 
 def target_widths(layout: Layout, own: Mapping[str, int], wanted: Mapping[str, int]) -> dict[str, int]:
@@ -118,12 +121,20 @@ def target_widths(layout: Layout, own: Mapping[str, int], wanted: Mapping[str, i
     return {**own, **wanted}
 
 
-def warn_of_widths(states: Sequence[State], layout: Layout, wanted: Mapping[str, int]) -> None:
-    """Warn of models that are narrower than the target and cannot be widened without computing something else."""
+def warn_of_widths(ready: Ready) -> None:
+    """Warn of models that compute something else in the widths of the target.
+
+    Narrower ones that cannot be widened; and wider ones, whose units merge, unless that very width was asked for.
+    """
     problems = []
-    for number, state in enumerate(states, start=1):
-        own = layout.widths(state)
-        objections = (layout.growth_objection(name, own[name], width) for name, width in wanted.items())
+    for number, state in enumerate(ready.states, start=1):
+        own = ready.layout.widths(state)
+        objections = [ready.layout.growth_objection(name, own[name], width) for name, width in ready.widths.items()]
+        objections += [
+            f"space {name} has {own[name]} units, which merge into {width}; put the widest model first, or pass target"
+            for name, width in ready.widths.items()
+            if own[name] > width and name not in ready.asked
+        ]
         problems += [f"model {number}: {objection}" for objection in objections if objection]
     if problems:
         warnings.warn(

@@ -101,7 +101,7 @@ def fused_states(  # noqa: PLR0913
     started = time.perf_counter()
     row, states, layout, shares, wanted = chosen.row, ready.states, ready.layout, ready.shares, ready.widths
     check_states(states, layout, type_of(states))
-    warn_of_widths(states, layout, wanted)
+    warn_of_widths(ready)
     own = working_states(states, layout, balance=row.balance, low_memory=low_memory)
     order = own_order(own, shares) if row.order_free else list(range(len(own)))
     problem = _problem(own, layout, shares, wanted, order, activations)
