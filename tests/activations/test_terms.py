@@ -92,7 +92,7 @@ def test_different_widths():
         wide[2].weight.copy_(narrow[2].weight.repeat(1, 2) / 2)
         wide[2].bias.copy_(narrow[2].bias)
     x = torch.randn(60, 3).double()
-    fusion = transfuse.fuse([narrow, wide], x, method="activation", data=x)
+    fusion = transfuse.fuse([narrow, wide], x, method="activation", data=x, target={"0.out": 4})
     assert_same_function(fusion.model, narrow, x)
 
 
