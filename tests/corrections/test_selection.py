@@ -202,3 +202,23 @@ def test_auto_tells_what_keeping_a_parent_would_do():
     apart = transfuse.fuse([network(0), network(1)], X[:3], data=X).correction
     assert apart.control > apart.disagreement[apart.method]
     assert "is as good" not in str(apart)
+
+
+class Branching(nn.Module):
+    """Applies one layer or another, by a weight of its own."""
+
+    def __init__(self, first):
+        super().__init__()
+        self.up, self.one, self.other, self.down = nn.Linear(6, 8), nn.Linear(8, 8), nn.Linear(8, 8), nn.Linear(8, 3)
+        self.down.bias.data[0] = 1.0 if first else -1.0
+
+    def forward(self, x):
+        h = self.up(x).relu()
+        return self.down((self.one(h) if self.down.bias[0].item() > 0 else self.other(h)).relu())
+
+
+@pytest.mark.filterwarnings("ignore::transfuse.TraceWarning")
+def test_of_networks_that_go_different_ways_nothing_is_selected():
+    torch.manual_seed(0)
+    models = [Branching(first).double() for first in (True, False)]
+    assert selected(models).correction.kept == {}

@@ -64,10 +64,15 @@ def looked_at(seen: Seen, rows: Tensor) -> Tensor | slice:
     the time that a fit takes grows with them.
     """
     width = seen.inputs.shape[-1 - len(seen.kernel)] * math.prod(seen.kernel)
-    most = max(FEATURES // width, 1)
-    if len(rows) <= most:
+    found = sampled(len(rows), max(FEATURES // width, 1))
+    return found if isinstance(found, slice) else found.to(rows.device)
+
+
+def sampled(count: int, most: int) -> Tensor | slice:
+    """Which of some samples are looked at: all, or so many, drawn at random, and the same ones each time."""
+    if count <= most:
         return slice(None)
-    return torch.randperm(len(rows), generator=torch.Generator().manual_seed(0))[:most].to(rows.device)
+    return torch.randperm(count, generator=torch.Generator().manual_seed(0))[:most]
 
 
 def rows_by_part(seen: Seen, outputs: Tensor) -> list[Tensor]:

@@ -33,12 +33,10 @@ class Aim:
     """What a correction aims at: a row of the table `AIMS`.
 
     Args:
-        summary: What it is, in a few words.
         of: What each parent's outputs become before their mean is taken.
         needs_classes: Whether outputs must be class scores.
     """
 
-    summary: str
     of: Callable[[Tensor], Tensor]
     needs_classes: bool = False
 
@@ -54,8 +52,8 @@ def evidence(scores: Tensor) -> Tensor:
 
 
 AIMS: dict[str, Aim] = {
-    MEAN: Aim("the mean of the parents' outputs", lambda scores: scores),
-    EVIDENCE: Aim("the mean of what the parents' scores hold for each class", evidence, needs_classes=True),
+    MEAN: Aim(lambda scores: scores),
+    EVIDENCE: Aim(evidence, needs_classes=True),
 }
 
 

@@ -25,7 +25,7 @@ from .affine import has_constant
 from .aims import AIMS, AUTO_AIM
 from .batch_norm import norms_of
 from .control import nearest_control
-from .corrected import Corrected, corrected_record, warn_of_collapse
+from .corrected import Corrected, told_left_out, warn_of_collapse
 from .table import AUTO, CORRECTIONS, NONE
 from .task import Task, aiming
 from .units import Units
@@ -161,8 +161,10 @@ def best_of(
     for module, before in zip(result.modules(), start.model.modules(), strict=True):
         module.training = before.training
     warn_of_collapse(kept.get(chosen, {}), start.weights)
-    done = corrected_record(chosen, scores, left, kept.get(chosen, {}), control)
-    return result, replace(done, aim=task.aim, why_aim=why)
+    return result, Corrected(
+        chosen, scores, told_left_out(left), kept.get(chosen, {}), aim=task.aim, why_aim=why,
+        control=control.disagreement if control else None, kept_model=control.number if control else None,
+    )  # fmt: skip
 
 
 def _stage(watch: Watch, name: str, number: int, total: int) -> Callable[[int, int], None]:

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 
 from ..errors import CollapseWarning
 from .aims import MEAN
-from .control import Control
 from .selection import Kept
 
 SAME = 1e-6  # distances that differ by less are alike
@@ -68,22 +67,6 @@ class Corrected:
         return f"keeping model {self.kept_model} is as good on these inputs"
 
 
-def corrected_record(
-    method: str, scores: Mapping[str, float], left_out: Sequence[str], kept: Kept, control: Control | None
-) -> Corrected:
-    """The record of a correction.
-
-    Args:
-        method: The correction that was made.
-        scores: How far outputs are from the parents' mean, for each correction that was tried.
-        left_out: Names of weights that the correction does not reach.
-        kept: How many units of each parent are kept, by space.
-        control: One parent with its last layer refitted, if that was tried.
-    """
-    near = (control.disagreement, control.number) if control else (None, None)
-    return Corrected(method, scores, _told_left_out(left_out), kept, *near)
-
-
 def warn_of_collapse(kept: Kept, weights: Sequence[float]) -> None:
     """Warn if hardly any unit of a parent is kept in some space: that is picking a parent, not fusing."""
     few = [
@@ -94,14 +77,14 @@ def warn_of_collapse(kept: Kept, weights: Sequence[float]) -> None:
     ]
     if few:
         warnings.warn(
-            f"selection keeps few units of a model ({'; '.join(few[:3])}): the network is mostly another's. If its "
-            "outputs are small, bring the models to one scale; if it knows nothing of its own, this is right",
+            f"selection keeps few units of a model ({'; '.join(few[:3])}): the network is mostly another's. If that "
+            "model's numbers are small, bring the models to one scale; if it knows nothing of its own, this is right",
             CollapseWarning,
             stacklevel=2,
         )
 
 
-def _told_left_out(names: Sequence[str]) -> str:
+def told_left_out(names: Sequence[str]) -> str:
     """A sentence about the weights that a correction does not reach; empty if there are none."""
     if not names:
         return ""

@@ -45,7 +45,7 @@ class Equations:
         sums = features.T @ features, features.T @ outputs, outputs.square().sum(0)
         return Equations(*(weight * each.double() for each in sums))
 
-    def __add__(self, other: Problem) -> Equations:
+    def __add__(self, other: LeastSquares) -> Equations:
         """Equations of both sets of samples."""
         if isinstance(other, Few):
             other = other.equations
@@ -129,7 +129,7 @@ class Few:
     features: Tensor
     outputs: Tensor
 
-    def __add__(self, other: Problem) -> Problem:
+    def __add__(self, other: LeastSquares) -> LeastSquares:
         """Both sets of samples; as normal equations once there are as many samples as features."""
         if isinstance(other, Equations):
             return self.equations + other
@@ -188,10 +188,10 @@ class Few:
         return (self.outputs - self.features @ matrix.T.to(self.features)).double()
 
 
-Problem = Equations | Few
+LeastSquares = Equations | Few
 
 
-def problem_of(features: Tensor, outputs: Tensor, weight: float = 1.0) -> Problem:
+def problem_of(features: Tensor, outputs: Tensor, weight: float = 1.0) -> LeastSquares:
     """The least-squares problem of features [samples, d] and outputs [samples, rows], each sample counting `weight`."""
     if len(features) >= features.shape[1]:
         return Equations.of(features, outputs, weight)

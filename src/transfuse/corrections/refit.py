@@ -21,7 +21,7 @@ from torch import Tensor
 
 from ..activations import Seen
 from .affine import has_constant, matrices, written
-from .least_squares import RIDGES, Problem, problem_of
+from .least_squares import RIDGES, LeastSquares, problem_of
 from .slopes import Fitted, PartMatrices, Samples, by_slopes, parts_of
 from .task import Sample, Task, check_numbers
 
@@ -56,11 +56,11 @@ def refit_site(task: Task, samples: Samples, *, bent: bool) -> None:
     task.write(written(site, task.state, new, mean=mean, variance=variance))
 
 
-def _equations(samples: Iterator[Sample]) -> tuple[Seen | None, list[Problem], list[Problem]]:
+def _equations(samples: Iterator[Sample]) -> tuple[Seen | None, list[LeastSquares], list[LeastSquares]]:
     """A site, and the normal equations of its parts: from batches that fit, and from those that judge."""
     own = None
-    fit: list[Problem] = []
-    judge: list[Problem] = []
+    fit: list[LeastSquares] = []
+    judge: list[LeastSquares] = []
     for sample in samples:
         own = sample.own
         equations = [problem_of(part.features, part.outputs, sample.batch.weight) for part in parts_of(sample)]
@@ -73,7 +73,7 @@ def _equations(samples: Iterator[Sample]) -> tuple[Seen | None, list[Problem], l
 
 
 def _best_ridge(
-    start: PartMatrices, fit: Sequence[Problem], judge: Sequence[Problem], *, constant: bool
+    start: PartMatrices, fit: Sequence[LeastSquares], judge: Sequence[LeastSquares], *, constant: bool
 ) -> tuple[float, PartMatrices] | None:
     """The ridge with the smallest residual where it is judged, and what it gives; nothing if that is no better."""
 
@@ -88,7 +88,7 @@ def _best_ridge(
     return best
 
 
-def _moments(new: PartMatrices, equations: Sequence[Problem]) -> tuple[Tensor, Tensor]:
+def _moments(new: PartMatrices, equations: Sequence[LeastSquares]) -> tuple[Tensor, Tensor]:
     """Mean and variance of each row without its constant."""
     means, variances = [], []
     for matrix, eqs in zip(new, equations, strict=True):

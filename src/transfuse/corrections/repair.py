@@ -86,7 +86,7 @@ def _set(task: Task, *, shift: bool) -> None:
         wanted = weights @ parents.deviations
         scale = _scale(covariance[0, 0], covariance[0, 1], covariance[1, 1] - wanted**2)
         middle = weights @ parents.mean - mean[1] if shift else mean[0]
-        _rewrite(task, site, matrices(site, task.state), Change(scale, middle, mean[0], covariance[0, 0]))
+        _rewrite(task, site, matrices(site, task.state), RowChange(scale, middle, mean[0], covariance[0, 0]))
 
 
 def _own_moments(task: Task, name: str, calls: int) -> tuple[Seen | None, Moments | None]:
@@ -147,7 +147,7 @@ def rescale_in_closed_form(task: Task) -> None:
         scale = _scale(variance, torch.zeros_like(variance), -(wanted**2))
         each = [matrices(sites[name], live_tensors(parent)) for parent in task.parents]
         start = [task.mean(part) for part in zip(*each, strict=True)]
-        _rewrite(task, sites[name], start, Change(scale, mean, mean, variance))
+        _rewrite(task, sites[name], start, RowChange(scale, mean, mean, variance))
 
 
 def _parents_moments(task: Task, values: Callable[[Seen], Tensor]) -> tuple[dict[str, Seen], dict[str, Moments]]:
@@ -167,7 +167,7 @@ def _parents_moments(task: Task, values: Callable[[Seen], Tensor]) -> tuple[dict
 
 
 @dataclass(frozen=True, eq=False)
-class Change:
+class RowChange:
     """How the rows of a site are changed.
 
     Args:
@@ -183,8 +183,8 @@ class Change:
     variance: Tensor
 
 
-def _rewrite(task: Task, site: Seen, start: Sequence[Tensor], change: Change) -> None:
-    """Change the rows of a site, given as the matrices of its parts."""
+def _rewrite(task: Task, site: Seen, start: Sequence[Tensor], change: RowChange) -> None:
+    """RowChange the rows of a site, given as the matrices of its parts."""
     counts = [len(matrix) for matrix in start]
     new = [matrix * own[:, None] for matrix, own in zip(start, change.scale.split(counts), strict=True)]
     statistics = {}

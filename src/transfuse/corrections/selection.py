@@ -22,6 +22,7 @@ import torch
 from torch import Tensor
 
 from ..activations import observe, together
+from .affine import sampled
 from .elimination import RIDGE, eliminated, handed_out
 from .readers import Reader, inputs_of, readers_by_space
 from .refit import refit_sites
@@ -77,6 +78,7 @@ def select_units(task: Task, *, balanced: bool = True) -> Kept:
     sites = observe(own.parents[0], next(iter(task.batches)).run)
     readers = readers_by_space(sites, made.problem)
     grams = _grams(own, [reader for by in readers.values() for reader in by])
+    readers = {space: by for space, by in readers.items() if all((reader.tensor, space) in grams for reader in by)}
     whole = partial(_wanted, made, frozenset(readers), balanced=balanced)
     chosen = {}
     for space, by in readers.items():
@@ -95,33 +97,27 @@ def select_units(task: Task, *, balanced: bool = True) -> Kept:
 def _grams(task: Task, readers: Sequence[Reader]) -> dict[tuple[str, str], Tensor]:
     """By weight and space: mean products of the units of all parents, side by side, as the weight reads them.
 
-    Around their means where the reader has a constant, which makes those good.
+    Around their means where the reader has a constant, which makes those good. Weights that the parents never apply
+    together, since they go different ways through their code, are left out.
     """
     sums: dict[tuple[str, str], Tensor] = {}
     for batch in (batch for batch in task.batches if batch.fits):
         sites = together([observe(parent, batch.run) for parent in task.parents])
         read = [{name: value for seen in each for name, value in inputs_of(seen).items()}
                 for each in zip(*sites, strict=True)]  # fmt: skip
-        for reader in readers if read else ():
+        for reader in (each for each in readers if all(each.tensor in inputs for inputs in read) and read):
             values = [reader.values(inputs[reader.tensor], parent) for parent, inputs in enumerate(read)]
-            beside = torch.cat([each[_sampled(len(each))] for each in values], 1)
+            beside = torch.cat([each[sampled(len(each), SAMPLES)] for each in values], 1)
             ones = torch.nn.functional.pad(beside, (0, 1), value=1.0)
             found = batch.weight * (ones.T @ ones).double()
             key = reader.tensor, reader.pair.target.space
             sums[key] = sums[key] + found if key in sums else found
-    return {(reader.tensor, reader.pair.target.space): _products(reader, sums) for reader in readers}
+    keys = {(reader.tensor, reader.pair.target.space): reader for reader in readers}
+    return {key: _products(keys[key], total) for key, total in sums.items()}
 
 
-def _sampled(count: int) -> Tensor:
-    """Which of some samples are looked at; the same ones of every parent."""
-    if count <= SAMPLES:
-        return torch.arange(count)
-    return torch.randperm(count, generator=torch.Generator().manual_seed(0))[:SAMPLES]
-
-
-def _products(reader: Reader, sums: Mapping[tuple[str, str], Tensor]) -> Tensor:
+def _products(reader: Reader, total: Tensor) -> Tensor:
     """Mean products of units, from sums whose last row and column are those of a constant."""
-    total = sums[reader.tensor, reader.pair.target.space]
     check_numbers(reader.tensor, total)
     gram, mean = total[:-1, :-1] / total[-1, -1], total[:-1, -1] / total[-1, -1]
     return gram - torch.outer(mean, mean) if reader.has_constant else gram

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from ..activations import Batch
 from .affine import Part, parts, rows_by_part
-from .least_squares import Problem, Weighted
+from .least_squares import LeastSquares, Weighted
 from .task import MEMORY, Sample
 
 FLOOR = 0.05  # added to every squared slope, in mean squared slopes
@@ -47,7 +47,7 @@ class Fitted:
 
     start: PartMatrices
     new: PartMatrices
-    fit: Sequence[Problem]
+    fit: Sequence[LeastSquares]
     ridge: float
     constant: bool
 

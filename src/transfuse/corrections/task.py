@@ -76,9 +76,9 @@ class Task:
 
     def outputs(self) -> frozenset[str]:
         """Names of the weights whose sites give the outputs of the network; empty if something follows them all."""
-        first = next(iter(self.batches))
+        first, sites = next(iter(self.batches)), self.sites()
         results = tensors_in(first.run(self.network))
-        seen = [each for each in observe(self.network, first.run) if each.name in self.sites()]
+        seen = [each for each in observe(self.network, first.run) if each.name in sites]
         return frozenset(each.name for each in seen if any(torch.equal(each.output, result) for result in results))
 
     def bent(self) -> set[str]:

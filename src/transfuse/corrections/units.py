@@ -7,7 +7,7 @@ that carry what comes out at sites, and the state of a network whose units are m
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property, reduce
 
 import torch
@@ -54,23 +54,23 @@ class Made:
     Args:
         problem: The parents, all their numbers in one type, and the widths of the network.
         elements: For each parent, what carries its units, by space.
-        alone: Spaces in which each unit of the network comes from one parent, and is not a mean.
+        selected: Spaces in which each unit of the network comes from one parent, and is not a mean.
     """
 
     problem: Problem
     elements: Sequence[Elements]
-    alone: frozenset[str] = field(default=frozenset())
+    selected: frozenset[str] = frozenset()
 
     def with_selected(self, selected: Mapping[str, Sequence[Element]]) -> Made:
         """The network in which units of some spaces are selected: by space, an element for each parent."""
         elements = [{**own, **{space: each[model] for space, each in selected.items()}}
                     for model, own in enumerate(self.elements)]  # fmt: skip
-        return Made(self.problem, elements, self.alone | selected.keys())
+        return Made(self.problem, elements, self.selected | selected.keys())
 
-    def holds_units_alone(self, tensor: str) -> bool:
+    def holds_selected(self, tensor: str) -> bool:
         """Whether the rows of a tensor, or what else it produces, come from one parent each."""
         pairs = self.problem.blocks.get(tensor, ())
-        return any(pair.target.side == "produces" and pair.target.space in self.alone for pair in pairs)
+        return any(pair.target.side == "produces" and pair.target.space in self.selected for pair in pairs)
 
     def state(self) -> dict[str, Tensor]:
         """The floating-point tensors of the network: sums where units come from one parent each, elsewhere means."""
@@ -78,7 +78,7 @@ class Made:
         return {name: self._combined(name) for name in first if first[name].is_floating_point()}
 
     def _combined(self, name: str) -> Tensor:
-        shares = [1.0] * len(self.elements) if self.holds_units_alone(name) else self.problem.weights
+        shares = [1.0] * len(self.elements) if self.holds_selected(name) else self.problem.weights
         parts = [
             share * carried(state[name], self.problem.axes.get(name, {}), model, elements)
             for model, (state, elements, share) in enumerate(
@@ -103,7 +103,7 @@ class Made:
         own = self.problem.states[model][name]
         matrix = self.carried_rows(model, name, torch.eye(len(own), dtype=own.dtype, device=own.device))
         share = self.problem.weights[model]
-        return matrix / share if self.holds_units_alone(name) and share else matrix
+        return matrix / share if self.holds_selected(name) and share else matrix
 
     def carried_rows(self, model: int, name: str, rows: Tensor) -> Tensor:
         """Rows of a tensor of a parent, carried to those of the network."""

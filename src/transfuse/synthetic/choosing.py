@@ -36,7 +36,7 @@ NO_SPREAD = (
 
 
 @dataclass(frozen=True, eq=False)
-class Chosen:
+class ChosenImages:
     """The kind of synthetic images that networks get.
 
     Args:
@@ -56,7 +56,7 @@ class Chosen:
 
 def chosen_images(
     models: Sequence[nn.Module], example: Arguments, *, seed: int = 0, invertible: bool = True
-) -> Chosen | None:
+) -> ChosenImages | None:
     """The kind of images that networks get; nothing if they read no images, or too small ones.
 
     Args:
@@ -78,7 +78,7 @@ def chosen_images(
     if distances:
         kind = min(distances, key=lambda each: distances[each])
         why = BY_NORMS.format(distances=", ".join(f"{each} {value:.2g}" for each, value in distances.items()))
-    return Chosen(kind, why if has_spread(like) else f"{why}; {NO_SPREAD}", kinds.get(kind))
+    return ChosenImages(kind, why if has_spread(like) else f"{why}; {NO_SPREAD}", kinds.get(kind))
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,7 +20,7 @@ from ..errors import InputError
 from ..modules import Arguments, cause_of, is_half, numbers_in, undisturbed, unwrapped
 from ..progress import Progress, watching
 from .budget import FEWEST, MOST_IMAGES, SAMPLES, Budget, convolves, effort
-from .choosing import Chosen, chosen_images
+from .choosing import ChosenImages, chosen_images
 from .inversion import Inverted, inverted_inputs
 from .noise import drawn_inputs
 
@@ -87,7 +87,7 @@ class SyntheticInputs:
     batches: Batches | None = None
     why_not: str = ""
     matching: Batches | None = None
-    chosen: Chosen | None = None
+    chosen: ChosenImages | None = None
 
     @staticmethod
     def of(
@@ -129,7 +129,7 @@ class SyntheticInputs:
 
 
 def _drawn(
-    models: Sequence[nn.Module], example: Arguments, budget: Budget, chosen: Chosen | None, seed: int
+    models: Sequence[nn.Module], example: Arguments, budget: Budget, chosen: ChosenImages | None, seed: int
 ) -> Batches:
     """The images that were chosen, as many as can be afforded; or noise."""
     if chosen is None or chosen.images is None:

@@ -25,7 +25,7 @@ Unused = Literal["fix", "move"]
 
 
 @dataclass(frozen=True)
-class Seen:
+class Lengths:
     """How long axes of activations are that hold the units of a space, and whether parts of more may be flattened."""
 
     lengths: frozenset[int] = frozenset()
@@ -72,7 +72,7 @@ def without_untaken(
     return _fixed(_with_axes(layout, carried, moved), still), text
 
 
-def _seen(reading: Reading, layout: Layout) -> dict[str, Seen]:
+def _seen(reading: Reading, layout: Layout) -> dict[str, Lengths]:
     """For each space, where its units are seen in activations."""
     _, units = classes(reading.registry)
     owner = np.full(reading.registry.size, -1)
@@ -81,17 +81,17 @@ def _seen(reading: Reading, layout: Layout) -> dict[str, Seen]:
         ids = reading.ids.get(block.tensor, {}).get(block.axis)
         if ids is not None:
             owner[units[ids.numpy()[block.positions.reshape(-1)]]] = names.index(block.space)
-    found = dict.fromkeys(names, Seen())
+    found = dict.fromkeys(names, Lengths())
     for showing in reading.registry.shown:
         for index in np.unique(owner[units[showing.ids]]).tolist():
             if index >= 0:
                 old = found[names[index]]
                 multiples = old.multiples | ({min(showing.lengths)} if showing.apart else set())
-                found[names[index]] = Seen(old.lengths | showing.lengths, multiples)
+                found[names[index]] = Lengths(old.lengths | showing.lengths, multiples)
     return found
 
 
-def _could_hold(seen: Mapping[str, Seen], length: int, reads: bool, others: Iterable[int]) -> list[str]:
+def _could_hold(seen: Mapping[str, Lengths], length: int, reads: bool, others: Iterable[int]) -> list[str]:
     return [name for name, each in seen.items() if each.fits(length, reads, others)]
 
 
