@@ -79,7 +79,9 @@ def test_networks_of_different_starts_are_kept_apart(tmp_path):
 
 def test_every_pair_of_shares_can_be_trained(tmp_path):
     for which in "ab":
-        train(SMOKE[f"mnist-mlpnet-dirichlet-{which}"], 0, Place(tmp_path))
+        settings = SMOKE[f"mnist-mlpnet-dirichlet-{which}"]
+        train(settings, 0, Place(tmp_path))
+        assert kept_at(settings, 0, tmp_path).exists()
 
 
 def test_every_network_and_condition_has_a_cell_of_both_widths():
