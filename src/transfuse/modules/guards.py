@@ -20,6 +20,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from .writes import copied, watched
+
 _lock = threading.RLock()
 if hasattr(os, "register_at_fork"):  # a child has none of the threads that might hold it
     os.register_at_fork(after_in_child=_lock._at_fork_reinit)  # type: ignore[attr-defined]
@@ -33,27 +35,34 @@ def alone() -> Iterator[None]:
 
 
 @contextmanager
-def undisturbed(*models: nn.Module) -> Iterator[None]:
-    """Evaluation mode, no gradients and no warnings; modules, tensors and random states are put back afterwards."""
+def undisturbed(*models: nn.Module, briefly: bool = False) -> Iterator[None]:
+    """Evaluation mode, no gradients and no warnings; modules, tensors and random states are put back afterwards.
+
+    Args:
+        *models: What is put back.
+        briefly: Only a few forward passes are made inside: tensors are copied when something might write to them, not
+            all of them beforehand. Scripted code, which cannot be watched, has them copied all the same.
+    """
     with alone():
-        yield from _undisturbed(models)
+        yield from _undisturbed(models, briefly)
 
 
-def _undisturbed(models: Sequence[nn.Module]) -> Iterator[None]:
+def _undisturbed(models: Sequence[nn.Module], briefly: bool) -> Iterator[None]:
     """Run what is inside in evaluation mode, and put back modules, tensors, randomness and settings."""
-    modules = [_ModuleBefore.of(module) for model in models for module in model.modules()]
-    tensors = [_TensorBefore.of(tensor) for model in models for tensor in (*model.parameters(), *model.buffers())]
+    parts = [module for model in models for module in model.modules()]
+    modules = [_ModuleBefore.of(module) for module in parts]
+    tensors = [tensor for model in models for tensor in (*model.parameters(), *model.buffers())]
+    scripted = any(isinstance(module, torch.jit.ScriptModule) for module in parts)
+    guard = watched(tensors) if briefly and not scripted else copied(tensors)
     fast_path = torch.backends.mha.get_fastpath_enabled()
     try:
-        with private_randomness(), evaluating(*models), torch.no_grad(), _no_warnings():
+        with guard, private_randomness(), evaluating(*models), torch.no_grad(), _no_warnings():
             torch.backends.mha.set_fastpath_enabled(False)
             yield
     finally:
         torch.backends.mha.set_fastpath_enabled(fast_path)
         for before in modules:
             before.put_back()
-        for tensor in tensors:
-            tensor.put_back()
 
 
 class _InThread:
@@ -142,26 +151,6 @@ class RandomStates:
         torch.set_rng_state(self.torch)
         if self.gpus:
             torch.cuda.set_rng_state_all(self.gpus)
-
-
-@dataclass(frozen=True, eq=False)
-class _TensorBefore:
-    """A parameter or buffer, its memory, and the numbers in it, as they were; forward passes may write to them."""
-
-    tensor: Tensor
-    memory: Tensor
-    numbers: Tensor
-
-    @staticmethod
-    def of(tensor: Tensor) -> _TensorBefore:
-        memory = tensor.detach()
-        return _TensorBefore(tensor, memory, memory.clone())
-
-    def put_back(self) -> None:
-        if self.tensor.data_ptr() != self.memory.data_ptr():
-            self.tensor.data = self.memory
-        if not torch.equal(self.memory, self.numbers):
-            self.memory.data.copy_(self.numbers)
 
 
 @dataclass(frozen=True, eq=False)
