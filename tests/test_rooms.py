@@ -26,7 +26,7 @@ FLOORS = (
     ("landscape",),
     ("plots",),
     ("fusing", "checkpoints"),
-    ("report",),
+    ("report", "federated"),
     ("demo",),
     ("cli",),
     ("__main__", "public"),

@@ -34,8 +34,10 @@ def test_vanilla_along_couplings_of_a_twin_gives_the_network_back(name):
     back = {space: element.inverse().signed for space, element in elements.items()}
     stay = {space: torch.eye(width) for space, width in layout.units.items()}
     found = transfuse.fuse_states([state, twin], layout, method="vanilla", couplings=[stay, back])
+    alone = transfuse.fuse_states([twin], layout, method="vanilla", couplings=[back])
     for key, tensor in state.items():
         torch.testing.assert_close(found.state[key], tensor)
+        torch.testing.assert_close(alone.state[key], tensor)
 
 
 def test_matrices_and_records_of_couplings_are_the_same():

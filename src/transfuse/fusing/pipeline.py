@@ -34,8 +34,8 @@ from ..lazy import LazyState
 from ..progress import Progress, watching
 from ..types import State
 from .checking import Chosen, Ready, check_states, warn_of_widths
+from .elsewhere import ENDINGS, SENT, Sent, received
 from .outputs import as_first_model, eager_outputs, lazy_outputs
-from .received import ENDINGS, SENT, Sent, received
 from .results import FusedStates
 from .working import own_order, type_of, working_states
 
@@ -122,7 +122,8 @@ def fused_states(  # noqa: PLR0913
         found, steps = row.couple(problem, np.random.default_rng(seed), watch, **chosen.options)
     if activations:  # they count in the objective that is told
         steps = Step.told(steps, lambda: objective_of(problem, found))
-    couplings = as_first_model([found[order.index(model)] for model in range(len(own))])
+    first = ready.known[0] if ready.known else None
+    couplings = as_first_model([found[order.index(model)] for model in range(len(own))], first)
     plain = Problem(own, layout, shares, wanted)
     if any(isinstance(state, LazyState) for state in states):
         made = lazy_outputs(plain, couplings, states)
