@@ -27,7 +27,7 @@ FLOORS = (
     ("plots",),
     ("fusing", "checkpoints"),
     ("report", "federated"),
-    ("demo",),
+    ("demo", "flower"),
     ("cli",),
     ("__main__", "public"),
     (TOP,),  # the package's own __init__ may import all
