@@ -48,6 +48,7 @@ class FusionStrategy(FedAvg):  # type: ignore[misc]
         method: A row of `transfuse.METHODS`; `vanilla` is `FedAvg`'s average.
         options: Options of the method.
         correct: A correction of the server's network after each round; see `transfuse.Federation.of`.
+        correct_until: The last round after which it is corrected; None for all.
         data: A few unlabeled inputs on the server, for the correction.
         may_lack: Endings of names of tensors that clients may keep to themselves.
         beyond: Leave out clients that are far from the median of all after matching; None leaves out none.
@@ -59,14 +60,14 @@ class FusionStrategy(FedAvg):  # type: ignore[misc]
 
     def __init__(  # noqa: PLR0913
         self, model: nn.Module, example_inputs: Any = None, *, layout: Layout | None = None, method: str = "auto",
-        options: Mapping[str, Any] | None = None, correct: str = NONE, data: Any = None,
-        may_lack: Collection[str] = (), beyond: float | None = None, rematch: bool = False, least: int = 1,
-        seed: int = 0, **averaging: Any,
+        options: Mapping[str, Any] | None = None, correct: str = NONE, correct_until: int | None = None,
+        data: Any = None, may_lack: Collection[str] = (), beyond: float | None = None, rematch: bool = False,
+        least: int = 1, seed: int = 0, **averaging: Any,
     ) -> None:  # fmt: skip
         super().__init__(**averaging)
         self.federation = Federation.of(
-            model, example_inputs, layout=layout, method=method, options=options, correct=correct, data=data,
-            may_lack=may_lack, beyond=beyond, rematch=rematch, least=least, seed=seed,
+            model, example_inputs, layout=layout, method=method, options=options, correct=correct,
+            correct_until=correct_until, data=data, may_lack=may_lack, beyond=beyond, rematch=rematch, least=least, seed=seed,
         )  # fmt: skip
         self.history: list[Round] = []
         self._arrays: ArrayRecord | None = None

@@ -131,6 +131,15 @@ def test_a_correction_on_the_server_brings_outputs_nearer_to_the_clients_mean():
     assert (outputs(plain.state) - mean).norm() < (outputs(bare.state) - mean).norm()
 
 
+def test_a_correction_is_made_until_some_round():
+    start = federation(correct="refit", correct_until=1, data=X)
+    replies = [Reply(seed, network(seed=seed).state_dict()) for seed in (1, 2)]
+    after, first = start.joined(replies)
+    _, second = after.joined(replies)
+    assert "correction: refit" in first.status
+    assert "correction" not in second.status
+
+
 def test_what_cannot_be_corrected_stands_uncorrected_and_says_so():
     _, told = federation(correct="refit").joined([Reply(0, network(seed=1).state_dict())])
     assert "not corrected: one client has no mean" in told.status

@@ -64,9 +64,9 @@ class Federation:
     @staticmethod
     def of(  # noqa: PLR0913
         model: nn.Module, example_inputs: Any = None, *, layout: Layout | None = None, method: str = "auto",
-        options: Mapping[str, Any] | None = None, correct: str = NONE, data: Any = None,
-        may_lack: Collection[str] = (), beyond: float | None = None, rematch: bool = False, least: int = 1,
-        seed: int = 0,
+        options: Mapping[str, Any] | None = None, correct: str = NONE, correct_until: int | None = None,
+        data: Any = None, may_lack: Collection[str] = (), beyond: float | None = None, rematch: bool = False,
+        least: int = 1, seed: int = 0,
     ) -> Federation:  # fmt: skip
         """A federation before its first round.
 
@@ -78,6 +78,8 @@ class Federation:
             options: Options of the method.
             correct: A correction of the server's network after each round: a row of `transfuse.CORRECTIONS`, `auto`, or
                 `none`.
+            correct_until: The last round after which it is corrected; None for all. Corrections help most where
+                clients are far apart, as they are in the first round from different starts.
             data: A few unlabeled inputs on the server, for the correction; default: synthetic ones.
             may_lack: Endings of names of tensors that clients may keep to themselves, such as
                 `("running_mean", "running_var")`; of these the server keeps its own.
@@ -95,6 +97,7 @@ class Federation:
             model=(model, NETWORK), layout=(layout, optional(LAYOUT)), method=(method, TEXT),
             options=(options, optional(OPTIONS)), correct=(correct, TEXT), may_lack=(may_lack, ENDINGS),
             beyond=(beyond, optional(NUMBER)), rematch=(rematch, SWITCH), least=(least, count(1)), seed=(seed, SEED),
+            correct_until=(correct_until, optional(count(0))),
         )  # fmt: skip
         model = unwrapped(model)
         chosen = Chosen.of(method, options or {})
@@ -106,7 +109,7 @@ class Federation:
         if layout is None and example_inputs is None:
             raise InputError("pass example_inputs, with which the network is traced, or a layout")
         rules = Rules(
-            method, options or {}, correct, data, example_inputs, tuple(may_lack), beyond, rematch=rematch,
+            method, options or {}, correct, correct_until, data, example_inputs, tuple(may_lack), beyond, rematch=rematch,
             least=least, seed=seed,
         )  # fmt: skip
         found = layout or trace(model, example_inputs)
@@ -154,7 +157,8 @@ class Federation:
         """The replies as one state; from the second round on, in the order of the server's units."""
         states = [(self._state(reply), reply.examples) for reply in replies]
         known = [self._known(reply) for reply in replies]
-        return merged(self.model, self.layout, self.state, self.rules, states, known if self.clients else None)
+        rules = self.rules.in_round(self.rounds + 1)
+        return merged(self.model, self.layout, self.state, rules, states, known if self.clients else None)
 
     def _state(self, reply: Reply) -> State:
         assert isinstance(reply.state, Mapping), "replies that were sifted hold tensors by name"

@@ -7,7 +7,7 @@ method that fails, and a correction that cannot be made, leave what is simpler: 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from torch import nn
@@ -34,6 +34,7 @@ class Rules:
     method: str = "auto"
     options: Mapping[str, Any] = field(default_factory=dict)
     correct: str = NONE
+    correct_until: int | None = None
     data: Any = None
     example_inputs: Any = None
     may_lack: tuple[str, ...] = ()
@@ -41,6 +42,11 @@ class Rules:
     rematch: bool = False
     least: int = 1
     seed: int = 0
+
+    def in_round(self, number: int) -> Rules:
+        """The rules of a round: without a correction where none is to be made any more."""
+        late = self.correct_until is not None and number > self.correct_until
+        return replace(self, correct=NONE) if late else self
 
     @property
     def aligned(self) -> bool:
