@@ -22,7 +22,8 @@ SHARES: dict[Shares, str] = {
 STARTS = {True: "one start", False: "own starts"}
 ROUNDED = ("fedavg", "fedprox", "rounds-auto", "rounds-auto-500", "alone-fedma", "alone-auto")
 WIDTHS = {"": (64, 32), "-middle": (48, 24), "-narrow": (32, 16)}
-# A local epoch a round, in so many rounds. The rate is the best for FedAvg by validation examples: docs/notes/federated.md.
+# A local epoch a round, in so many rounds. Of the rates that were tried it is the best for FedAvg, by validation
+# examples: docs/notes/federated.md.
 TRAINING = Training("sgd", 0.1, epochs=10, batch=32, momentum=0.0)
 
 

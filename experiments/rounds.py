@@ -102,7 +102,8 @@ def _measured(job: Job, group: Group, members: Sequence[Client], settings: Mappi
     widest = next(iter(settings.values()))
     federation = transfuse.Federation.of(
         _drawn(widest, SERVER + job.group), group.task.train.read(slice(2)), layout=group.layout,
-        method=row.options["method"], correct=row.options.get("correct", "none"), correct_until=row.options.get("until"),
+        method=row.options["method"], correct=row.options.get("correct", "none"),
+        correct_until=row.options.get("until"),
         data=group.unlabeled(row.unlabeled), seed=job.group,
     )  # fmt: skip
     once = bool(row.options.get("alone"))

@@ -67,7 +67,8 @@ class FusionStrategy(FedAvg):  # type: ignore[misc]
         super().__init__(**averaging)
         self.federation = Federation.of(
             model, example_inputs, layout=layout, method=method, options=options, correct=correct,
-            correct_until=correct_until, data=data, may_lack=may_lack, beyond=beyond, rematch=rematch, least=least, seed=seed,
+            correct_until=correct_until, data=data, may_lack=may_lack, beyond=beyond, rematch=rematch, least=least,
+            seed=seed,
         )  # fmt: skip
         self.history: list[Round] = []
         self._arrays: ArrayRecord | None = None

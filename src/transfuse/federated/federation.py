@@ -109,8 +109,8 @@ class Federation:
         if layout is None and example_inputs is None:
             raise InputError("pass example_inputs, with which the network is traced, or a layout")
         rules = Rules(
-            method, options or {}, correct, correct_until, data, example_inputs, tuple(may_lack), beyond, rematch=rematch,
-            least=least, seed=seed,
+            method, options or {}, correct, correct_until, data, example_inputs, tuple(may_lack), beyond,
+            rematch=rematch, least=least, seed=seed,
         )  # fmt: skip
         found = layout or trace(model, example_inputs)
         found.check(state_of(model))
