@@ -1,7 +1,8 @@
 """The app in real processes on this machine, over the loopback: a SuperLink, SuperNodes, and `flwr run`.
 
-    python processes.py                      four clients
-    python processes.py --config 'method="vanilla"'
+    python processes.py                               four clients
+    python processes.py --config 'method="vanilla"'   without matching
+    python processes.py --simulation                  in one process, by Ray
 
 Connections are not encrypted: this is for trying out. Flower's own guide says how machines are connected.
 """
@@ -37,9 +38,10 @@ class Loopback:
     environment: dict[str, str]
     nodes: Sequence[subprocess.Popen[bytes]]
 
-    def run(self, *config: str, timeout: float) -> str:
+    def run(self, *config: str, timeout: float, federation: str = "") -> str:
         """Run the app on it; what it said."""
         more = [text for each in config for text in ("--run-config", each)]
+        more += ["--federation-config", federation] if federation else []
         command = [str(BIN / "flwr"), "run", str(HERE), "loopback", "--stream", *more]
         done = subprocess.run(
             command, env=self.environment, capture_output=True, text=True, timeout=timeout, check=False
@@ -62,6 +64,7 @@ def _environment(folder: Path, port: int) -> dict[str, str]:
     return {
         **os.environ, "FLWR_HOME": str(folder), "FLWR_DISABLE_UPDATE_CHECK": "1", "FLWR_TELEMETRY_ENABLED": "0",
         "PATH": f"{BIN}{os.pathsep}{os.environ.get('PATH', '')}", "OMP_NUM_THREADS": "1",
+        "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",  # what the app needs is installed
     }  # fmt: skip
 
 
@@ -102,6 +105,20 @@ def _wait_for(address: str, process: subprocess.Popen[bytes], log: Path) -> None
 
 
 @contextmanager
+def _linked(*more: str) -> Iterator[tuple[Path, dict[str, str], str]]:
+    """A SuperLink: the folder of its configuration and logs, the environment that knows it, and its address."""
+    folder = Path(tempfile.mkdtemp(prefix="flower-"))
+    port = _free_port()
+    environment, address, log = _environment(folder, port), f"127.0.0.1:{port}", folder / "superlink.log"
+    command = [str(BIN / "flower-superlink"), "--insecure", "--host", "127.0.0.1", "--port", str(port), *more]
+    with ExitStack() as stack:
+        stack.callback(shutil.rmtree, folder, ignore_errors=True)
+        server = stack.enter_context(_started(command, environment, log))
+        _wait_for(address, server, log)
+        yield folder, environment, address
+
+
+@contextmanager
 def loopback(clients: int, *, broken: Sequence[int] = ()) -> Iterator[Loopback]:
     """A SuperLink and SuperNodes on this machine.
 
@@ -109,16 +126,7 @@ def loopback(clients: int, *, broken: Sequence[int] = ()) -> Iterator[Loopback]:
         clients: How many SuperNodes.
         broken: Numbers of those that send NaN.
     """
-    folder = Path(tempfile.mkdtemp(prefix="flower-"))
-    port = _free_port()
-    environment, address = _environment(folder, port), f"127.0.0.1:{port}"
-    with ExitStack() as stack:
-        stack.callback(shutil.rmtree, folder, ignore_errors=True)
-        log = folder / "superlink.log"
-        link = [str(BIN / "flower-superlink"), "--insecure", "--host", "127.0.0.1", "--port", str(port),
-                "--disable-runtime-dependency-installation"]  # fmt: skip
-        server = stack.enter_context(_started(link, environment, log))
-        _wait_for(address, server, log)
+    with _linked() as (folder, environment, address), ExitStack() as stack:
         nodes = []
         for number in range(clients):
             told = f"partition-id={number} num-partitions={clients}" + (" sends-nan=true" if number in broken else "")
@@ -128,13 +136,23 @@ def loopback(clients: int, *, broken: Sequence[int] = ()) -> Iterator[Loopback]:
         yield Loopback(folder, environment, nodes)
 
 
+def simulated(clients: int, *config: str, timeout: float) -> str:
+    """Run the app in Flower's simulation, by a SuperLink of its own; what it said."""
+    with _linked("--simulation") as (folder, environment, _):
+        return Loopback(folder, environment, ()).run(*config, timeout=timeout, federation=f"num-supernodes={clients}")
+
+
 def main() -> None:
     """Run the app once, and print what it said."""
     parser = argparse.ArgumentParser(description="The app in real processes on this machine.")
     parser.add_argument("--clients", type=int, default=4)
     parser.add_argument("--timeout", type=float, default=600.0, help="seconds for all rounds")
     parser.add_argument("--config", action="append", default=[], metavar="KEY=VALUE", help="as for flwr run")
+    parser.add_argument("--simulation", action="store_true", help="Flower's simulation instead of SuperNodes")
     options = parser.parse_args()
+    if options.simulation:
+        print(simulated(options.clients, *options.config, timeout=options.timeout))
+        return
     with loopback(options.clients) as federation:
         print(federation.run(*options.config, timeout=options.timeout))
 
