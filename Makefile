@@ -51,6 +51,7 @@ bench: $(VENV)/.runtime
 	$(MEASURE)/growth.py --widest 1024 --json $(BENCH)/growth.json
 	$(MEASURE)/peers.py --networks MLP-digits MLPNet $(if $(REBASIN),--rebasin $(REBASIN)) --json $(BENCH)/peers.json
 	$(MEASURE)/plane_time.py --repeats 1 --json $(BENCH)/plane.json
+	$(MEASURE)/federated_time.py --clients 4 10 30 --repeats 1 --json $(BENCH)/federated.json
 	$(MEASURE)/command_memory.py --megabytes 100 --width 512 --methods vanilla --json $(BENCH)/command.json
 
 # Everything, hours. With the package rebasin in an environment of its own: make bench-long REBASIN=.../python
