@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from federations import LAYOUT, federation, network, trained
-from transfuse import Reply
+from transfuse import Federation, Reply
 
 START = network(seed=7).state_dict()
 
@@ -73,6 +73,17 @@ def test_a_hostile_client_is_left_out_and_the_round_is_that_of_the_others(state,
 def test_a_client_with_no_number_of_examples_is_left_out(examples):
     _, told = federation().begun_with(START).joined([*honest(), Reply("odd", START, examples)])
     assert "expected a positive number" in told.left_out[0].reason
+
+
+def test_a_narrower_client_whose_units_cannot_be_repeated_is_left_out():
+    def normed(width):
+        return nn.Sequential(nn.Linear(4, width), nn.LayerNorm(width), nn.ReLU(), nn.Linear(width, 2))
+
+    start = Federation.of(normed(8), torch.zeros(2, 4))
+    replies = [Reply("six", normed(6).state_dict()), Reply("four", normed(4).state_dict())]
+    _, told = start.joined(replies)
+    assert told.clients == ("four",)
+    assert "cannot grow from 6 to 8 units" in told.left_out[0].reason
 
 
 def test_a_second_reply_of_a_client_is_left_out():

@@ -100,18 +100,13 @@ class Federation:
             correct_until=(correct_until, optional(count(0))),
         )  # fmt: skip
         model = unwrapped(model)
-        chosen = Chosen.of(method, options or {})
-        if chosen.row.terms not in (None, "weights"):
-            raise InputError(f"method {method} matches units by {chosen.row.terms}; clients send weights alone")
-        check_correction(correct, model, inputs=data is not None or example_inputs is not None)
-        if correct != NONE and data is None and example_inputs is None:
-            raise InputError(f"correct is {correct!r}, but there are no inputs; pass data= or example_inputs")
-        if layout is None and example_inputs is None:
-            raise InputError("pass example_inputs, with which the network is traced, or a layout")
         rules = Rules(
             method, options or {}, correct, correct_until, data, example_inputs, tuple(may_lack), beyond,
             rematch=rematch, least=least, seed=seed,
         )  # fmt: skip
+        _check_rules(rules, model)
+        if layout is None and example_inputs is None:
+            raise InputError("pass example_inputs, with which the network is traced, or a layout")
         found = layout or trace(model, example_inputs)
         found.check(state_of(model))
         return Federation(model, found, state_of(model), rules)
@@ -213,3 +208,18 @@ class Federation:
         status = ", ".join(filter(None, parts))
         clients = tuple(reply.client for reply in replies)
         return Round(number, found.state, clients, tuple(out), status, found.fused, details)
+
+
+def _check_rules(rules: Rules, model: nn.Module) -> None:
+    """Refuse a method or a correction that cannot be, before the first round.
+
+    Raises:
+        InputError: naming it.
+    """
+    terms = Chosen.of(rules.method, rules.options).row.terms
+    if terms not in (None, "weights"):
+        raise InputError(f"method {rules.method} matches units by {terms}; clients send weights alone")
+    inputs = rules.data is not None or rules.example_inputs is not None
+    check_correction(rules.correct, model, inputs=inputs)
+    if rules.correct != NONE and not inputs:
+        raise InputError(f"correct is {rules.correct!r}, but there are no inputs; pass data= or example_inputs")

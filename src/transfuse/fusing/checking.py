@@ -6,7 +6,7 @@ In: what the user gave. Out: the same, checked and filled in, or one error with 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from math import inf
 from typing import Any
@@ -15,13 +15,13 @@ import torch
 from torch import Tensor, nn
 
 from ..arguments import told
-from ..barycenter import Couplings, coupling_of
+from ..barycenter import Couplings
 from ..errors import InputError, WidthWarning, listing
 from ..layout import Layout, Run
 from ..methods import Method, method_named
 from ..modules import place_of, shares_of
 from ..types import State
-from .working import type_of
+from .known import known_couplings
 
 
 def network_list(models: Any) -> list[nn.Module]:
@@ -125,47 +125,6 @@ def target_widths(layout: Layout, own: Mapping[str, int], wanted: Mapping[str, i
             listing(f"the target cannot have these widths (the spaces of this network: {known}):", problems)
         )
     return {**own, **wanted}
-
-
-def known_couplings(
-    given: Sequence[State | None] | None, states: Sequence[State], layout: Layout, widths: Mapping[str, int]
-) -> list[Couplings | None]:
-    """Couplings from matrices [target units, model units] by space, one mapping (or None) for each state.
-
-    Raises:
-        InputError: there are other numbers of them, or matrices do not fit; all of them are named.
-    """
-    if given is None:
-        return []
-    if len(given) != len(states):
-        raise InputError(f"{len(given)} couplings for {len(states)} states; give one for each, or None for some")
-    problems = []
-    for number, (own, state) in enumerate(zip(given, states, strict=True), start=1):
-        if own is not None:
-            problems += [f"model {number}: {text}" for text in _misfits(own, layout, layout.widths(state), widths)]
-    if problems:
-        raise InputError(listing("couplings that cannot be started from:", problems))
-    kind = type_of(states)
-    return [
-        None if own is None else {name: coupling_of(own[name].to(kind)) for name in widths}
-        for own in given
-    ]  # fmt: skip
-
-
-def _misfits(given: State, layout: Layout, own: Mapping[str, int], wanted: Mapping[str, int]) -> Iterator[str]:
-    """What is wrong with matrices of couplings of a model."""
-    for space in layout.spaces:
-        name, shape = space.name, (wanted[space.name], own[space.name])
-        if name not in given:
-            yield f"space {name} has no coupling; give its matrix [target units, model units]"
-            continue
-        matrix = given[name]
-        if tuple(matrix.shape) != shape:
-            yield f"space {name} has a matrix of shape {list(matrix.shape)}; expected {list(shape)}"
-        elif not bool(torch.isclose(matrix.abs().sum(1), matrix.new_ones(()), atol=1e-4).all()):
-            yield f"space {name} has rows that do not sum to 1 (signs left out)"
-        elif bool((matrix < 0).any()) and not space.signs:
-            yield f"space {name} has negative entries, but its units may not be negated"
 
 
 def warn_of_widths(ready: Ready) -> None:

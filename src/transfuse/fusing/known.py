@@ -1,0 +1,57 @@
+"""Couplings that are known before anything is matched: from an earlier fusion, or from how a state was made.
+
+In: matrices by space, for some of the states. Out: couplings of the working type, or one error with all that is wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import torch
+
+from ..barycenter import Couplings, coupling_of
+from ..errors import InputError, listing
+from ..layout import Layout
+from ..types import State
+from .working import type_of
+
+
+def known_couplings(
+    given: Sequence[State | None] | None, states: Sequence[State], layout: Layout, widths: Mapping[str, int]
+) -> list[Couplings | None]:
+    """Couplings from matrices [target units, model units] by space, one mapping (or None) for each state.
+
+    Raises:
+        InputError: there are other numbers of them, or matrices do not fit; all of them are named.
+    """
+    if given is None:
+        return []
+    if len(given) != len(states):
+        raise InputError(f"{len(given)} couplings for {len(states)} states; give one for each, or None for some")
+    problems = []
+    for number, (own, state) in enumerate(zip(given, states, strict=True), start=1):
+        if own is not None:
+            problems += [f"model {number}: {text}" for text in _misfits(own, layout, layout.widths(state), widths)]
+    if problems:
+        raise InputError(listing("couplings that cannot be started from:", problems))
+    kind = type_of(states)
+    return [
+        None if own is None else {name: coupling_of(own[name].to(kind)) for name in widths}
+        for own in given
+    ]  # fmt: skip
+
+
+def _misfits(given: State, layout: Layout, own: Mapping[str, int], wanted: Mapping[str, int]) -> Iterator[str]:
+    """What is wrong with matrices of couplings of a model."""
+    for space in layout.spaces:
+        name, shape = space.name, (wanted[space.name], own[space.name])
+        if name not in given:
+            yield f"space {name} has no coupling; give its matrix [target units, model units]"
+            continue
+        matrix = given[name]
+        if tuple(matrix.shape) != shape:
+            yield f"space {name} has a matrix of shape {list(matrix.shape)}; expected {list(shape)}"
+        elif not bool(torch.isclose(matrix.abs().sum(1), matrix.new_ones(()), atol=1e-4).all()):
+            yield f"space {name} has rows that do not sum to 1 (signs left out)"
+        elif bool((matrix < 0).any()) and not space.signs:
+            yield f"space {name} has negative entries, but its units may not be negated"
