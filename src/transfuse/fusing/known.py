@@ -9,9 +9,9 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import torch
 
-from ..barycenter import Couplings, coupling_of
+from ..barycenter import Coupling, CouplingMatrices, Couplings, coupling_of
 from ..errors import InputError, listing
-from ..layout import Layout
+from ..layout import Layout, Permutation
 from ..types import State
 from .working import type_of
 
@@ -35,23 +35,33 @@ def known_couplings(
     if problems:
         raise InputError(listing("couplings that cannot be started from:", problems))
     kind = type_of(states)
-    return [
-        None if own is None else {name: coupling_of(own[name].to(kind)) for name in widths}
-        for own in given
-    ]  # fmt: skip
+    return [None if own is None else {name: _coupling(own, name, kind) for name in widths} for own in given]
+
+
+def _coupling(given: State, name: str, kind: torch.dtype) -> Coupling:
+    """The coupling of a space; a permutation that is kept as an index is not written out as a matrix."""
+    found = given.couplings[name] if isinstance(given, CouplingMatrices) else None
+    if isinstance(found, Permutation):
+        return Permutation(found.order, found.factor.to(kind))
+    return coupling_of(given[name].to(kind))
 
 
 def _misfits(given: State, layout: Layout, own: Mapping[str, int], wanted: Mapping[str, int]) -> Iterator[str]:
-    """What is wrong with matrices of couplings of a model."""
+    """What is wrong with couplings of a model."""
     for space in layout.spaces:
-        name, shape = space.name, (wanted[space.name], own[space.name])
-        if name not in given:
-            yield f"space {name} has no coupling; give its matrix [target units, model units]"
+        if space.name not in given:
+            yield f"space {space.name} has no coupling; give its matrix [target units, model units]"
             continue
-        matrix = given[name]
-        if tuple(matrix.shape) != shape:
-            yield f"space {name} has a matrix of shape {list(matrix.shape)}; expected {list(shape)}"
-        elif not bool(torch.isclose(matrix.abs().sum(1), matrix.new_ones(()), atol=1e-4).all()):
-            yield f"space {name} has rows that do not sum to 1 (signs left out)"
-        elif bool((matrix < 0).any()) and not space.signs:
-            yield f"space {name} has negative entries, but its units may not be negated"
+        shape = [wanted[space.name], own[space.name]]
+        found = given.couplings[space.name] if isinstance(given, CouplingMatrices) else None
+        if isinstance(found, Permutation):
+            got, sums, least = [found.width] * 2, found.factor.abs(), found.factor.min()
+        else:
+            matrix = given[space.name]
+            got, sums, least = list(matrix.shape), matrix.abs().sum(-1), matrix.min()
+        if got != shape:
+            yield f"space {space.name} has a matrix of shape {got}; expected {shape}"
+        elif not bool(torch.isclose(sums, sums.new_ones(()), atol=1e-4).all()):
+            yield f"space {space.name} has rows that do not sum to 1 (signs left out)"
+        elif least < 0 and not space.signs:
+            yield f"space {space.name} has negative entries, but its units may not be negated"
