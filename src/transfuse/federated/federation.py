@@ -75,7 +75,7 @@ class Federation:
             example_inputs: For tracing, and for synthetic inputs if a correction is wanted without data.
             layout: A layout, instead of tracing the network.
             method: A row of `transfuse.METHODS` that goes by weights alone.
-            options: Options of the method.
+            options: Options of the method; `sweeps`, where it has them, are 10 if they are not given.
             correct: A correction of the server's network after each round: a row of `transfuse.CORRECTIONS`, `auto`, or
                 `none`.
             correct_until: The last round after which it is corrected; None for all. Corrections help most where
