@@ -20,6 +20,7 @@ from .landscapes import landscape
 from .measuring import accuracy, mean_of, outputs_of
 from .networks import build
 from .profiles import PROFILES
+from .rounds import federated
 from .rows import ROWS
 
 
@@ -129,4 +130,5 @@ KINDS: dict[str, Callable[[Job, Group], dict[str, Any]]] = {
     "mean": _mean,
     "fuse": _fuse,
     "landscape": _landscape,
+    "federated": federated,
 }

@@ -70,7 +70,7 @@ CALLS = {
     "fuse_states": (dict(states=[STATE, STATE], layout=LAYOUT),
                     dict(states="states", layout="layout", method="text", weights="weights", widths="widths",
                          activations="function", aligned="switch", low_memory="switch", seed="seed",
-                         progress="progress")),
+                         progress="progress", may_lack="names", couplings="weights")),
     "parse": (dict(text=str(LAYOUT)), dict(text="text")),
     "permute": (dict(state=STATE, layout=LAYOUT, elements={}),
                 dict(state="state", layout="layout", elements="elements")),

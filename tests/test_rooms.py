@@ -26,8 +26,8 @@ FLOORS = (
     ("landscape",),
     ("plots",),
     ("fusing", "checkpoints"),
-    ("report",),
-    ("demo",),
+    ("report", "federated"),
+    ("demo", "flower"),
     ("cli",),
     ("__main__", "public"),
     (TOP,),  # the package's own __init__ may import all

@@ -155,14 +155,21 @@ def _auto(
 
 
 def _auto_starts(problem: Problem, rng: Random, restarts: int, start: Start) -> list[list[dict[str, Coupling]]]:
-    """Couplings to start from. Where the first model permutes only, it need not be shuffled."""
+    """Couplings to start from. Where the first model permutes only, it need not be shuffled.
+
+    Models whose couplings are known are not shuffled either; if all are, there is nothing else to start from.
+    """
     layered = partial(layer_by_layer, quadratic=True, updates=0, matching=Matching(signs=True))
     if start != "base":
         return [layered(problem, start=_target(problem, rng, start, layered))[0] for _ in range(restarts + 1)]
     unmatched = _unmatched(problem)
-    first = 1 if permutes(unmatched[0]) else 0
+    known = [problem.known_of(model) is not None for model in range(len(unmatched))]
+    if all(known):
+        return [unmatched]
+    stays = [permutes(unmatched[0]) or known[0], *known[1:]]
     return [unmatched, layered(problem)[0]] + [
-        [*unmatched[:first], *(shuffled(each, rng) for each in unmatched[first:])] for _ in range(restarts)
+        [each if still else shuffled(each, rng) for each, still in zip(unmatched, stays, strict=True)]
+        for _ in range(restarts)
     ]
 
 

@@ -16,6 +16,7 @@ from .errors import (
     TraceWarning,
     WidthWarning,
 )
+from .federated import Federation, LeftOut, Reply, Round
 from .fusing import FusedStates, Fusion, align, fuse, fuse_states
 from .landscape import Barrier, Mark, Plane, Simplex, barrier, chain, evaluator, plane, simplex
 from .layout import Axis, Block, Fixed, Layout, Permutation, Run, Slot, Space, Symmetry, parse, permute
@@ -32,6 +33,7 @@ __all__ = [
     "CollapseWarning",
     "Corrected",
     "Correction",
+    "Federation",
     "Fixed",
     "FusedStates",
     "Fusion",
@@ -39,11 +41,14 @@ __all__ = [
     "InputError",
     "Layout",
     "LayoutError",
+    "LeftOut",
     "Mark",
     "Method",
     "Permutation",
     "Plane",
     "ProofError",
+    "Reply",
+    "Round",
     "Run",
     "Simplex",
     "Slot",

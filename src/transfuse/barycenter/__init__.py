@@ -1,6 +1,6 @@
 """Barycenters of states on a layout: labels and tensors, no modules."""
 
-from .coupling import Coupling, CouplingMatrices, Couplings, Plan, packed, permutes
+from .coupling import Coupling, CouplingMatrices, Couplings, Plan, coupling_of, packed, permutes
 from .history import Step
 from .matching import Distance, Matching
 from .objective import averaged, averages, mean, objective_of
@@ -20,6 +20,7 @@ __all__ = [
     "Step",
     "averaged",
     "averages",
+    "coupling_of",
     "cycle_consistent",
     "distilled_target",
     "jointly",

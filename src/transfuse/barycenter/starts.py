@@ -51,9 +51,11 @@ def merged(problem: Problem, model: int) -> dict[str, Coupling]:
     """Couplings of a model to a target: where that is narrower, units that are alike are merged.
 
     Space by space, in the order of the layout: of the present couplings of the other spaces, the groups of equal size
-    are sought that keep most of |T(W)|^2. Elsewhere units stay or are repeated.
+    are sought that keep most of |T(W)|^2. Elsewhere units stay or are repeated. Couplings that are known stay so.
     """
     couplings = problem.start(model)
+    if problem.known_of(model) is not None:
+        return couplings
     for space, coupling in couplings.items():
         if problem.widths[space] < coupling.width and problem.terms_of(space):
             couplings[space] = _grouping(problem, model, space, couplings)

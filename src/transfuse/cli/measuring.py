@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from argparse import Namespace
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -30,10 +31,11 @@ def barrier(options: Namespace) -> Outcome:
         inputs = example_inputs(options, plan)
         how: dict[str, Any] = {"method": options.method, "seed": options.seed, "correct": "none", **chosen.options}
         one, other = fuse([one, other], inputs, **how).aligned  # in a common order and scale
-    found = landscape.barrier(
-        one, other, evaluate, points=options.points, data=_norm_data(options), cache=_path(options.cache),
-        progress=not options.quiet,
-    )  # fmt: skip
+    with _workers(options) as workers:
+        found = landscape.barrier(
+            one, other, evaluate, points=options.points, data=_norm_data(options), cache=_path(options.cache),
+            workers=workers, progress=not options.quiet,
+        )  # fmt: skip
     heights = {metric: found.height(metric) for metric in found.metrics}
     _draw(options, "barriers", {"barrier": found})
     _save(options, found)
@@ -56,10 +58,11 @@ def plane(options: Namespace) -> Outcome:
     (origin, x, y), _ = opened_modules(options, options.models)
     evaluate = evaluation(options, origin)
     marks = dict(zip(_names(options.models), (origin, x, y), strict=True))
-    found = landscape.plane(
-        origin, x, y, evaluate, grid=options.grid, margin=options.margin, marks=marks,
-        data=_norm_data(options), cache=options.cache, workers=options.workers, progress=not options.quiet,
-    )  # fmt: skip
+    with _workers(options) as workers:
+        found = landscape.plane(
+            origin, x, y, evaluate, grid=options.grid, margin=options.margin, marks=marks,
+            data=_norm_data(options), cache=options.cache, workers=workers, progress=not options.quiet,
+        )  # fmt: skip
     _draw(options, "plane", found)
     _save(options, found)
     shown = {mark.name: dict(mark.values) for mark in found.marks}
@@ -84,8 +87,18 @@ def report(options: Namespace) -> Outcome:
         modules, job.inputs, layout=job.layout, method=options.method, weights=options.weights,
         seed=options.seed, progress=not options.quiet, **chosen.options,
     )  # fmt: skip
-    fusion.report(options.out, evaluate=evaluate, data=_norm_data(options))
+    with _workers(options) as workers:
+        fusion.report(options.out, evaluate=evaluate, data=_norm_data(options), workers=workers)
     return Outcome({"out": options.out}, f"wrote {options.out}")
+
+
+def _workers(options: Namespace) -> AbstractContextManager[landscape.Workers]:
+    """Who measures: processes of this machine, or a Dask cluster."""
+    if not options.scheduler:
+        return nullcontext(options.workers)
+    if options.workers:
+        raise InputError("--workers are processes of this machine, --scheduler names a cluster; give one of them")
+    return landscape.dask_executor(options.scheduler)
 
 
 def _norm_data(options: Namespace) -> Any:

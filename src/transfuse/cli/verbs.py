@@ -19,6 +19,7 @@ from .options import (
     TRACE,
     UNLABELED,
     WEIGHTS,
+    WORK,
     checkpoints,
 )
 from .records import Option, Verb
@@ -57,7 +58,7 @@ VERBS: dict[str, Verb] = {
     "barrier": Verb(
         "measure the loss on the way from one checkpoint to another",
         (checkpoints(2, "two of one architecture and width"), *FIGURES, *ARCHITECTURE, *METHOD, *LABELED, *BARRIER,
-         *MESSAGES),
+         *WORK, *MESSAGES),
         """
   transfuse barrier a.pt b.pt --model mlpnet --data test.safetensors -o barrier.json --plot barrier.svg
   transfuse barrier a.pt b.pt --model mlpnet --evaluate checks.py:accuracy --align
@@ -65,7 +66,8 @@ VERBS: dict[str, Verb] = {
     ),
     "plane": Verb(
         "measure the loss on the plane through three checkpoints",
-        (checkpoints(3, "three of one architecture and width"), *FIGURES, *ARCHITECTURE, *LABELED, *PLANE, *MESSAGES),
+        (checkpoints(3, "three of one architecture and width"), *FIGURES, *ARCHITECTURE, *LABELED, *PLANE, *WORK,
+         *MESSAGES),
         """
   transfuse plane a.pt b.pt b-aligned.pt --model mlpnet --data test.safetensors --plot plane.svg
 """,
@@ -75,7 +77,7 @@ VERBS: dict[str, Verb] = {
         (checkpoints(None, "two or more"),
          Option(("-o", "--out"), "the page (.html)", "result", "FILE", required=True, is_path=True, writes=True),
          FORCE,
-         *ARCHITECTURE, *METHOD, WEIGHTS, *LABELED, *MESSAGES),
+         *ARCHITECTURE, *METHOD, WEIGHTS, *LABELED, *WORK, *MESSAGES),
         """
   transfuse report a.pt b.pt -o report.html --model mlpnet --data test.safetensors
 """,

@@ -15,11 +15,13 @@ import torch
 from torch import Tensor, nn
 
 from ..arguments import told
+from ..barycenter import Couplings
 from ..errors import InputError, WidthWarning, listing
 from ..layout import Layout
 from ..methods import Method, method_named
 from ..modules import place_of, shares_of
 from ..types import State
+from .known import known_couplings
 from .widths import Widths, named_widths, target_widths
 
 
@@ -73,6 +75,7 @@ class Ready:
         shares: Proportions of the states, summing to 1.
         widths: Widths of the target, for every space.
         asked: Spaces whose width was asked for; the others have that of the first model.
+        known: For each state couplings that are known to be near, or None; nothing if none are known.
     """
 
     states: Sequence[State]
@@ -80,21 +83,25 @@ class Ready:
     shares: Sequence[float]
     widths: Mapping[str, int]
     asked: frozenset[str] = frozenset()
+    known: Sequence[Couplings | None] = ()
 
     @staticmethod
     def of(
         states: Sequence[State], layout: Layout, *, weights: Sequence[float] | None = None,
-        widths: Widths | None = None,
+        widths: Widths | None = None, couplings: Sequence[State | None] | None = None,
     ) -> Ready:  # fmt: skip
-        """States that fit a layout, with proportions (default: equal) and some widths of the target, or a factor.
+        """States that fit a layout, with proportions (default: equal), widths of the target, known couplings.
 
         Raises:
-            InputError: there are other numbers of weights, or the target cannot have these widths.
+            InputError: there are other numbers of weights, the target cannot have these widths, or couplings do not
+                fit.
         """
         shares = shares_of(weights, len(states))
         own = layout.widths(states[0])
         asked = named_widths(own, {} if widths is None else widths)
-        return Ready(states, layout, shares, target_widths(layout, own, asked), frozenset(asked))
+        wanted = target_widths(layout, own, asked)
+        known = known_couplings(couplings, states, layout, wanted)
+        return Ready(states, layout, shares, wanted, frozenset(asked), known)
 
 
 def warn_of_widths(ready: Ready) -> None:

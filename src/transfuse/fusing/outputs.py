@@ -27,14 +27,20 @@ class Outputs:
     objective: Callable[[], float]
 
 
-def as_first_model(couplings: Sequence[Couplings]) -> list[dict[str, Coupling]]:
-    """Couplings whose target's units are numbered (and signed) as the first model's, where that one is permuted."""
-    first = couplings[0]
-    return [
-        {name: coupling.relative_to(own) if isinstance(own := first[name], Permutation) else coupling
-         for name, coupling in each.items()}
-        for each in couplings
-    ]  # fmt: skip
+def as_first_model(couplings: Sequence[Couplings], known: Couplings | None = None) -> list[dict[str, Coupling]]:
+    """Couplings whose target's units are numbered (and signed) as the first model's, where that one is permuted.
+
+    Where couplings of the first model are known, the units are numbered as these say.
+    """
+
+    def renumbered(name: str, coupling: Coupling) -> Coupling:
+        first, before = couplings[0][name], known[name] if known else None
+        if not isinstance(first, Permutation):
+            return coupling
+        own = coupling.relative_to(first)
+        return own.relative_to(before.inverse()) if isinstance(before, Permutation) else own
+
+    return [{name: renumbered(name, coupling) for name, coupling in each.items()} for each in couplings]
 
 
 def lazy_outputs(problem: Problem, couplings: Sequence[Couplings], states: Sequence[State]) -> Outputs:

@@ -12,6 +12,7 @@ from torch import nn
 
 from ..barycenter import CouplingMatrices, Step
 from ..corrections import NONE, Corrected
+from ..landscape import Workers
 from ..layout import Layout
 from ..lazy import entries_of
 from ..progress import Progress
@@ -114,7 +115,7 @@ class Fusion:
 
     def report(  # noqa: PLR0913
         self, path: str | os.PathLike[str], evaluate: Any = None, *, title: str | None = None, points: int = 25,
-        grid: int = 21, data: Any = None, cache: str | os.PathLike[str] | None = None, workers: int = 0,
+        grid: int = 21, data: Any = None, cache: str | os.PathLike[str] | None = None, workers: Workers = 0,
         progress: Progress = False,
     ) -> Path:  # fmt: skip
         """Write one HTML page about this fusion; it needs no other file and no network.
@@ -127,7 +128,7 @@ class Fusion:
             grid: Points along each side of the plane; 0 for no plane.
             data: Unlabeled batches: batch norm is computed anew where networks were averaged; see `transfuse.barrier`.
             cache: A file that remembers values; see `transfuse.barrier`.
-            workers: Processes to use; 0 for this one.
+            workers: Processes to use, 0 for this one; or an executor, as for `transfuse.barrier`.
             progress: Show how far it is; see `fuse`.
         """
         from ..report import Request, write_report  # the one door upwards: `DOORS` in tests/test_rooms.py says why

@@ -6,7 +6,7 @@ Not here: the notation (`notation`), how widths and positions are found (`widths
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
@@ -139,6 +139,25 @@ class Layout:
                 for block in axis_blocks(tensor, number, axis, widths)
             )
         return self._blocks[key]
+
+    def without(self, names: Collection[str]) -> Layout:
+        """The layout without some tensors; spaces that stand on none of the others are left out.
+
+        Example:
+            >>> layout = parse("{spaces: {a: 2, b: 3}, tensors: {up: [a, 1], down: [b, < a]}}")
+            >>> layout.without(["down"]).units
+            {'a': 2}
+        """
+        if not names:
+            return self
+        tensors = {name: axes for name, axes in self.tensors.items() if name not in names}
+        left = {space for axes in tensors.values() for axis in axes for space in axis.spaces}
+        return Layout(
+            tuple(space for space in self.spaces if space.name in left),
+            tensors,
+            {name: reasons for name, reasons in self.fixed.items() if name not in names},
+            {name: how for name, how in self.reduced.items() if name in left},
+        )
 
     def movable(self, state: Mapping[str, HasShape]) -> float:
         """Share of the numbers in a state that lie on at least one unit of some space."""
