@@ -20,6 +20,7 @@ from .limits import check_claims
 from .records import Checkpoint
 from .sharded_files import INDEX, shards_named_by
 from .table import FORMATS
+from .transformers_models import is_of_transformers, translated
 
 COUNT = "num_batches_tracked"
 
@@ -71,7 +72,8 @@ def fitted(checkpoint: Checkpoint, names: Collection[str], ties: Mapping[str, st
     """The checkpoint with exactly these names, in this order.
 
     A common prefix (`model.`) is removed; added are tensors that the model ties to one in the file, and the counts of
-    batches that batch norms keep since PyTorch 0.4.1, as `load_state_dict` does.
+    batches that batch norms keep since PyTorch 0.4.1, as `load_state_dict` does. Names in a folder of transformers that
+    are not those of the module are translated by transformers.
 
     Raises:
         InputError: naming every tensor that is missing and every one that is unexpected.
@@ -85,12 +87,26 @@ def fitted(checkpoint: Checkpoint, names: Collection[str], ties: Mapping[str, st
     missing = sorted(name for name, source in sources.items() if not source and name not in counts)
     unexpected = sorted(set(available) - set(names))
     if missing or unexpected:
-        raise InputError(_misfit(checkpoint, missing, unexpected))
+        return fitted(_translated(checkpoint, _misfit(checkpoint, missing, unexpected)), names, ties)
     kept = {name: tied[name] for name in names if name not in available and name not in counts}
     known_ties = {**checkpoint.ties, **(ties or {})}
     kept |= {name: own for name, own in known_ties.items() if name in sources and own in sources}
     wrapping = replace(checkpoint.wrapping, prefix=checkpoint.wrapping.prefix + prefix)
     return replace(checkpoint, tensors=_with_counts(checkpoint.tensors, sources, counts), ties=kept, wrapping=wrapping)
+
+
+def _translated(checkpoint: Checkpoint, misfit: str) -> Checkpoint:
+    """A checkpoint that does not fit as it is, under the names that transformers gives it.
+
+    Raises:
+        InputError: the misfit, if transformers does not know the checkpoint, with the reason.
+    """
+    if not is_of_transformers(checkpoint):
+        raise InputError(misfit)
+    try:
+        return translated(checkpoint)
+    except InputError as error:
+        raise InputError(f"{misfit}\n{error}") from error
 
 
 def _is_count(name: str, available: Collection[str]) -> bool:

@@ -178,7 +178,7 @@ def _needs_modules(options: Namespace, job: Job, chosen: Chosen) -> bool:
     if asked and options.low_memory:
         raise InputError("--low-memory works on tensors alone; leave out --data, --terms, --correct and --report")
     by_default = chosen.row.correct != "none" and not options.no_synthetic
-    able = job.build is not None and not options.low_memory and not options.model.endswith(".pt2")
+    able = job.build is not None and not options.low_memory and not str(options.model).endswith(".pt2")
     return bool(asked or (by_default and able))
 
 
