@@ -6,7 +6,7 @@ card. A format is a file of this room and a row of `FORMATS`. Not here: modules.
 """
 
 from .format import SHARD, Format, Output
-from .hugging_face_folder import companions
+from .hugging_face_folder import told_companions
 from .model_card import card, card_path
 from .opening import files_of, fitted, open_checkpoint
 from .provenance import Provenance, origins_of
@@ -29,7 +29,6 @@ __all__ = [
     "card_path",
     "check_new",
     "check_writable",
-    "companions",
     "configuration",
     "files_of",
     "files_replaced_by",
@@ -38,5 +37,6 @@ __all__ = [
     "open_checkpoint",
     "origins_of",
     "size_told",
+    "told_companions",
     "write_checkpoint",
 ]

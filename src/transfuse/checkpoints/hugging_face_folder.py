@@ -10,18 +10,19 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ..errors import InputError
+from ..errors import InputError, printable
 from ..files import read_text, whole_folder, write_whole
 from ..lazy import entries_of
 from .format import Format, Opener, Output
-from .front_matter import CARD, front_matter
 from .model_card import card, is_card_of
+from .model_hubs import CARD, front_matter
+from .provenance import sha256
 from .records import Checkpoint
 from .safetensors_file import FORMAT as SAFETENSORS_FILE
 from .sharded_files import INDEX, shards_written_for, write_shards
@@ -132,6 +133,34 @@ def companions(like: Checkpoint) -> list[Path]:
     left_out = {*WEIGHTS, CARD, *(file.name for file in like.files)}
     files = [each for each in sorted(like.path.iterdir()) if each.is_file() and each.name not in left_out]
     return [each for each in files if not each.name.endswith(NOT_COPIED)]
+
+
+def told_companions(checkpoints: Sequence[Checkpoint], out: Path) -> str:
+    """What a folder takes over from its first input, and how to share it, as lines of text; of a file, nothing.
+
+    Args:
+        checkpoints: The inputs; files of which others have a different one are named, for a tokenizer of the first
+            does not suit networks that were trained with another.
+        out: The result, as it was written.
+    """
+    first, *others = checkpoints
+    if first.kind != FORMAT.name or not out.is_dir():
+        return ""
+    copied = companions(first)
+    differing = [
+        f"{each.name} ({other.path} has another one)"
+        for each in copied
+        for other in others
+        if each.name != CONFIG and (other.path / each.name).is_file() and _differ(each, other.path / each.name)
+    ]
+    told = f"from {first.path}: {printable(', '.join(each.name for each in copied)) or 'nothing'}\n"
+    told += f"not the same in all inputs: {printable(', '.join(differing))}\n" if differing else ""
+    return f"{told}to share it: hf upload YOUR-NAME/{printable(out.resolve().name)} {printable(str(out))}"
+
+
+def _differ(one: Path, other: Path) -> bool:
+    """Whether two files differ, by their sizes if these tell."""
+    return one.stat().st_size != other.stat().st_size or sha256(one) != sha256(other)
 
 
 FORMAT = Format("huggingface", "a Hugging Face folder", (), Path.is_dir, _open, _write, copies_input=True)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import printable
-from .front_matter import CARD
+from .model_hubs import CARD
 from .provenance import Provenance
 from .records import size_told
 

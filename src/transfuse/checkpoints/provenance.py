@@ -14,8 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from ..versions import package_versions
-from .front_matter import front_matter, hub_name
+from .model_hubs import front_matter, hub_name
 from .records import Checkpoint
+
+LICENSE = ("license", "license_name", "license_link")  # keys of a card; those of a licence without a usual name, too
 
 
 @dataclass(frozen=True)
@@ -81,7 +83,7 @@ def origins_of(checkpoints: Sequence[Checkpoint], weights: Sequence[float]) -> t
 def _origin(checkpoint: Checkpoint, weight: float) -> Origin:
     hashes = {file.name: sha256(file) for file in checkpoint.files}
     told = front_matter(checkpoint.path)
-    license_ = {key: value for key, value in told.items() if key.startswith("license")}
+    license_ = {key: told[key] for key in LICENSE if key in told}
     return Origin(hub_name(checkpoint.path), hashes, checkpoint.bytes, weight, license_)
 
 

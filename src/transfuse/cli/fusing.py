@@ -19,6 +19,7 @@ from ..checkpoints import (
     check_writable,
     origins_of,
     size_told,
+    told_companions,
     write_checkpoint,
 )
 from ..errors import FusionError, InputError, printable
@@ -221,7 +222,9 @@ def _written(options: Namespace, job: Job, chosen: Chosen, fused: FusedStates, n
         text += f"\n{note}"
     if options.verbose:
         text += f"\nobjective {objective}\n{job.layout}"
-    return Outcome(data, f"{text}\nwrote {', '.join(map(printable, files))}")
+    others = [each for each in job.checkpoints if each is not first]
+    further = told_companions([first, *others], Path(options.out))
+    return Outcome(data, "\n".join(filter(None, [text, f"wrote {', '.join(map(printable, files))}", further])))
 
 
 def _in_types(tensors: State, like: Mapping[str, Entry], dtype: torch.dtype | None) -> LazyState:
