@@ -5,6 +5,7 @@ The format is told by what the file is: its ending only decides between what con
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -62,7 +63,11 @@ def _near(path: Path, formats: Sequence[Format]) -> str:
     """What there is instead, in the folder that was named."""
     folder = path.parent
     if not folder.is_dir():
-        return f"there is no folder {folder}"
+        named = re.fullmatch(r"[\w.-]+/[\w.-]+", str(path))  # as models are called on a hub
+        download = (
+            f"; if it is on a model hub, get it first: hf download {path} --local-dir {path.name}" if named else ""
+        )
+        return f"there is no folder {folder}{download}"
     endings = (INDEX, *(ending for row in formats for ending in row.endings))
     found = sorted(each.name for each in folder.iterdir() if each.name.endswith(endings))
     return f"in that folder: {printable(', '.join(found[:6]))}" if found else "no checkpoints are in that folder"

@@ -46,7 +46,7 @@ Labeled = tuple[Tensor | None, Tensor | None]  # inputs and labels
 
 def fuse_as_file_says(options: Namespace) -> Outcome:
     """Fuse as a YAML file says; switches that were typed are on, whatever the file says of them."""
-    merged = read_config(options.config)
+    merged = read_config(options.config, options.out)
     for switch in (option.name for option in VERBS["run"].options if option.switch):
         setattr(merged, switch, getattr(options, switch) or getattr(merged, switch))
     check_places(merged, options.config)
