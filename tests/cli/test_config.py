@@ -68,7 +68,7 @@ def test_mistakes_in_a_file_are_named_all_at_once(here, capsys):
         "unknown key 'chat_template'",
     ):
         assert text in err
-    for content in ("- 1", "a: [", "\0"):
+    for content in ("", "- 1", "a: [", "\0"):
         (here / "merge.yml").write_text(content)
         assert call(capsys, "run", "merge.yml")[0] == 2
     assert call(capsys, "run", "none.yml")[0] == 2

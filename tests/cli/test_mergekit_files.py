@@ -75,6 +75,7 @@ def test_the_base_is_the_first_model_and_types_of_the_output_count(here, capsys)
         (f"{SLICES}merge_method: linear\n", "layers of several models"),
         (f"{HEAD}{TWO}merge_method: linear\ntokenizer_source: union\n", "tokenizer of several"),
         (f"{HEAD}{TWO}merge_method: linear\nparameters: {{normalize: false}}\n", "adds models up"),
+        (f"{LINEAR}---\n{LINEAR}", "2 files in one"),
         (LINEAR.replace("weight: 0.3", "weight: [0, 0.5, 1]"), "weights of single layers"),
     ],
 )

@@ -47,9 +47,13 @@ def read_config(path: str, out: str | None = None) -> Namespace:
         InputError: it cannot be read, or keys are unknown or missing, all at once.
     """
     try:
-        content = yaml.load(read_text(path), PlainLoader)
+        content, *others = [*yaml.load_all(read_text(path), PlainLoader)] or [None]
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise InputError(f"{path} is no YAML ({' '.join(str(error).split())}); mend it there") from error
+    if others:
+        raise InputError(
+            f"{path} holds {1 + len(others)} files in one, parted by ---, as mergekit-mega has them; run each alone"
+        )
     if not isinstance(content, dict):
         raise InputError(f"{path} holds {type(content).__name__}; expected keys such as merge_method, models, out_path")
     if out is not None:
