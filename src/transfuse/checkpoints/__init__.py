@@ -6,13 +6,17 @@ card. A format is a file of this room and a row of `FORMATS`. Not here: modules.
 """
 
 from .format import SHARD, Format, Output
+from .hugging_face_folder import told_companions
+from .model_card import card, card_path
 from .opening import files_of, fitted, open_checkpoint
-from .provenance import Provenance, card, card_path, origins_of
+from .provenance import Provenance, origins_of
 from .records import KEY, Checkpoint, Wrapping, size_told
 from .table import FORMATS
+from .transformers_models import CONFIG, configuration, model_class
 from .writing import check_new, check_writable, files_replaced_by, write_checkpoint
 
 __all__ = [
+    "CONFIG",
     "FORMATS",
     "KEY",
     "SHARD",
@@ -25,11 +29,14 @@ __all__ = [
     "card_path",
     "check_new",
     "check_writable",
+    "configuration",
     "files_of",
     "files_replaced_by",
     "fitted",
+    "model_class",
     "open_checkpoint",
     "origins_of",
     "size_told",
+    "told_companions",
     "write_checkpoint",
 ]

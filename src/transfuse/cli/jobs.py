@@ -26,9 +26,13 @@ from ..lazy import entries_of
 from ..modules import ties_of, with_state
 from ..tracing import trace
 from ..types import State
-from .architectures import Blueprint, blueprint, example_inputs
+from .architectures import Blueprint, architecture_named, blueprint, example_inputs
 from .values import pairs
 
+NEEDED = (
+    "the architecture is needed: pass --model SPEC, or --layout FILE for state dicts alone; only folders with a "
+    "config.json of transformers say it themselves"
+)
 _MMAP_THRESHOLD = -3  # M_MMAP_THRESHOLD of mallopt(3)
 _LARGE = 1 << 19  # bytes; smaller pieces are asked for too often to go to the system each time
 
@@ -84,13 +88,13 @@ def prepared(options: Namespace, paths: Sequence[str]) -> Job:
     _check_different(paths)
     opened = _all(open_checkpoint, paths)
     given = read_layout(options.layout) if getattr(options, "layout", None) else None
-    if options.model is None:
-        if given is None:
-            raise InputError("the architecture is needed: pass --model SPEC, or --layout FILE for state dicts alone")
+    named = options.model if given is not None else architecture_named(options, paths)
+    if named is not None:
+        job = _traced(options, opened, blueprint(named, pairs(options.model_args, "--model-args")), given)
+    elif given is not None:
         job = Job(_fitted(opened, list(given.tensors), {}), given)
     else:
-        plan = blueprint(options.model, pairs(options.model_args, "--model-args"))
-        job = _traced(options, opened, plan, given)
+        raise InputError(NEEDED)
     _check_shapes(job)
     return job
 
@@ -111,11 +115,12 @@ def chosen_method(options: Namespace) -> Chosen:
 def opened_modules(options: Namespace, paths: Sequence[str]) -> tuple[list[nn.Module], Blueprint]:
     """Checkpoints as modules, without tracing."""
     hush_warnings(options)
-    if options.model is None:
+    named = architecture_named(options, paths)
+    if named is None:
         raise InputError("this needs the network itself: pass --model SPEC")
     _check_different(paths)
     opened = _all(open_checkpoint, paths)
-    plan = blueprint(options.model, pairs(options.model_args, "--model-args"))
+    plan = blueprint(named, pairs(options.model_args, "--model-args"))
     own = plan.build().state_dict()
     return [loaded(plan.build(), each) for each in _fitted(opened, list(own), ties_of(own))], plan
 

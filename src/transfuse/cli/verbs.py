@@ -33,7 +33,7 @@ VERBS: dict[str, Verb] = {
   transfuse fuse a.pt b.pt -o ab.pt --model mypackage.nets:CNN --model-args width=64 --input-shape 1,28,28
   transfuse fuse a.safetensors b.safetensors c.safetensors -o abc.safetensors --model vgg11 --weights 2 1 1
   transfuse fuse a.pt b.pt -o ab.pt --layout layout.yaml                  state dicts alone, no code of the network
-  transfuse fuse bert-a/ bert-b/ -o bert-ab/ --model bert-a/              Hugging Face folders
+  transfuse fuse bert-a/ bert-b/ -o bert-ab/                              Hugging Face folders
   transfuse fuse a.pt b.pt -o ab.pt --model mlpnet --method wb --option epsilon=0.02 --dry-run
 """,
     ),
@@ -85,9 +85,12 @@ VERBS: dict[str, Verb] = {
     "run": Verb(
         "fuse as a YAML file says",
         (Option(("config",), "YAML; a key for every option of `transfuse fuse`", metavar="FILE", is_path=True),
+         Option(("out",), "where to write the result (default: out_path in the file)", metavar="OUT", number="?",
+                is_path=True, writes=True),
          DRY_RUN, FORCE, *MESSAGES),
         """
   transfuse run merge.yml --dry-run
+  transfuse run linear.yml merged/            a file of mergekit, and its output folder
 
   merge_method: auto
   model: mlpnet

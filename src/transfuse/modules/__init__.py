@@ -7,10 +7,11 @@ from .outputs import tensors_in
 from .proportions import shares_of
 from .rebuilding import with_state
 from .running import Arguments, numbers_in, run
-from .states import canonical_names, live_tensors, model_state, place_of, state_of, ties_of
+from .states import EXTRA_STATE, canonical_names, live_tensors, model_state, place_of, state_of, ties_of
 from .wrappers import check_copies, told_unwrapped, unwrapped
 
 __all__ = [
+    "EXTRA_STATE",
     "Arguments",
     "Ensemble",
     "RandomStates",

@@ -1,0 +1,164 @@
+"""Hugging Face folders: in, fused, and out to `from_pretrained`, whatever names their tensors have on disk."""
+
+import json
+
+import pytest
+import torch
+
+from command_calls import call, works
+
+transformers = pytest.importorskip("transformers")
+
+from transformers_zoo import MODELS  # noqa: E402  (it needs transformers)
+
+QUICK = ("--method", "vanilla", "--correct", "none", "--no-proof")
+IN_DEFAULT = {"vit_classifier"}  # its names on disk are others; the others take half a minute
+
+
+@pytest.fixture(autouse=True)
+def _silent():
+    transformers.utils.logging.disable_progress_bar()
+
+
+def saved(row, seed, folder, **options):
+    """A model of the zoo, and its folder."""
+    model = row.build(seed)
+    model.save_pretrained(folder, **options)
+    return model
+
+
+def loaded_whole(kind, folder):
+    """What transformers makes of a folder, if nothing is missing, unexpected or of another shape."""
+    model, told = kind.from_pretrained(folder, output_loading_info=True)
+    assert not any(told[key] for key in ("missing_keys", "unexpected_keys", "mismatched_keys")), told
+    return model.eval()
+
+
+@pytest.mark.parametrize(
+    "row",
+    [row if row.name in IN_DEFAULT else pytest.param(row, marks=pytest.mark.long) for row in MODELS],
+    ids=lambda row: row.name,
+)
+def test_every_family_goes_from_folder_to_folder(here, capsys, row):
+    one = saved(row, 0, here / "a")
+    other = saved(row, 1, here / "b", max_shard_size="20KB")
+    works(capsys, "fuse", "a", "b", "-o", "ab", "--shard-size", "20KB", *QUICK)
+    assert len(list((here / "ab").glob("*.safetensors"))) > 1
+    fused = loaded_whole(type(one), "ab").state_dict()
+    mean = {name: (tensor + other.state_dict()[name]) / 2 for name, tensor in one.state_dict().items()}
+    for name, tensor in fused.items():
+        if tensor.is_floating_point():
+            torch.testing.assert_close(tensor, mean[name], msg=lambda text, name=name: f"{name}: {text}")
+
+
+VIT = next(row for row in MODELS if row.name == "vit_classifier")
+
+
+@pytest.fixture
+def vits(here):
+    """Two folders of a family whose names on disk are not those of the module."""
+    return [saved(VIT, seed, here / name) for seed, name in enumerate("ab")]
+
+
+def test_align_keeps_what_a_folder_computes(here, capsys, vits):
+    works(capsys, "align", "b", "--to", "a", "-o", "c", "--option", "restarts=0")
+    aligned, inputs = loaded_whole(type(vits[1]), "c"), VIT.inputs()
+    torch.testing.assert_close(aligned(**inputs).logits, vits[1](**inputs).logits, rtol=1e-4, atol=1e-4)
+    assert any(not torch.equal(*pair) for pair in zip(aligned.parameters(), vits[1].parameters(), strict=True))
+
+
+def test_the_type_of_the_numbers_stands_in_the_configuration(here, capsys, vits):
+    works(capsys, "fuse", "a", "b", "-o", "ab", "--dtype", "float16", *QUICK)
+    assert json.loads((here / "ab" / "config.json").read_text())["dtype"] == "float16"
+    assert {tensor.dtype for tensor in loaded_whole(type(vits[0]), "ab").parameters()} == {torch.float16}
+
+
+def test_the_card_says_how_to_load_and_share_it(here, capsys, vits):
+    import yaml
+
+    for name in "ab":
+        (here / name / "README.md").write_text("---\nlicense: mit\ntags: [x]\n---\n# mine\n")
+    works(capsys, "fuse", "a", "b", "-o", "ab", *QUICK)
+    text = (here / "ab" / "README.md").read_text()
+    header = yaml.safe_load(text.split("---\n")[1])
+    assert header["library_name"] == "transformers"
+    assert header["pipeline_tag"] == "image-classification"
+    assert header["base_model"] == ["a", "b"]
+    assert header["license"] == "mit"
+    assert "push_to_hub" in text
+    snippet = "\n".join(line.strip() for line in text.split("## Use")[1].splitlines() if line.startswith("    "))
+    found = {}
+    exec(snippet, found)  # the lines that people copy
+    assert isinstance(found["model"], transformers.ViTForImageClassification)
+
+
+def test_files_that_a_folder_needs_come_from_the_first_and_that_is_told(here, capsys, vits):
+    for name in "ab":
+        (here / name / "preprocessor_config.json").write_text('{"size": {"height": 16, "width": 16}}')
+        (here / name / "vocab.txt").write_text(f"word of {name}")
+        (here / name / "optimizer.pt").write_bytes(b"state of a training")
+    code, out, err = call(capsys, "fuse", "a", "b", "-o", "ab", *QUICK)
+    assert code == 0, err
+    assert "from a: config.json, preprocessor_config.json, vocab.txt\n" in out
+    assert "not the same in all inputs: vocab.txt (b has another one)\n" in out
+    assert "hf upload YOUR-NAME/ab ab" in out
+    assert (here / "ab" / "vocab.txt").read_text() == "word of a"
+    assert not (here / "ab" / "optimizer.pt").exists()
+
+
+def changed(folder, **values):
+    """Write other values into the configuration of a folder."""
+    path = folder / "config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **values}))
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"attn_implementation": "somebody/kernels"}, "names code of others"),
+        ({"text_config": {"_attn_implementation": "somebody/kernels"}}, "names code of others"),
+        ({"quantization_config": {"quant_method": "gptq"}}, "quantised weights"),
+        ({"model_type": "mine", "auto_map": {"AutoConfig": "code.MyConfig"}}, "transformers cannot use a"),
+        ({"hidden_size": "wide"}, "transformers cannot use a"),
+    ],
+)
+def test_a_configuration_that_asks_for_more_than_weights_is_refused(here, capsys, vits, values, message):
+    (here / "a" / "code.py").write_text("open('ran', 'w').close()\n")
+    changed(here / "a", **values)
+    code, _, err = call(capsys, "fuse", "a", "b", "-o", "ab", *QUICK)
+    assert code == 2, err
+    assert message in err
+    assert not (here / "ran").exists()
+    assert not (here / "ab").exists()
+
+
+@pytest.mark.parametrize("named", [["pipeline"], ["Trainer", "ViTModel"], ["NoSuchModel"], None])
+def test_only_a_class_of_models_is_taken_from_a_configuration(here, vits, named):
+    from transfuse.checkpoints import configuration, model_class
+
+    changed(here / "a", architectures=named)
+    assert model_class(configuration(here / "a")) is transformers.ViTModel
+
+
+def test_tensors_that_a_folder_lacks_are_named_and_none_is_made_up(here, capsys, vits):
+    import safetensors.torch
+
+    path = here / "b" / "model.safetensors"
+    tensors = safetensors.torch.load_file(path)
+    tensors["classifier.extra"] = tensors.pop("classifier.bias")
+    safetensors.torch.save_file(tensors, path, {"format": "pt"})
+    code, _, err = call(capsys, "fuse", "a", "b", "-o", "ab", *QUICK)
+    assert code == 2
+    assert "b does not hold all of a ViTForImageClassification" in err
+    assert "missing: classifier.bias" in err
+
+
+def test_tensors_that_the_model_has_no_place_for_are_left_out_and_told(here, capsys, vits):
+    import safetensors.torch
+
+    path = here / "b" / "model.safetensors"
+    safetensors.torch.save_file({**safetensors.torch.load_file(path), "seq.head": torch.ones(2)}, path)
+    code, out, err = call(capsys, "fuse", "a", "b", "-o", "ab", *QUICK)
+    assert code == 0, err
+    assert "beside seq.head, left out" in out
+    loaded_whole(type(vits[0]), "ab")
