@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from .attending import SETTINGS as ATTENDING
 from .different import SETTINGS as DIFFERENT
 from .records import Build, Data, Setting, Skill, Training, View
 from .rows import ROWS
@@ -197,13 +198,13 @@ def _smoke_targets() -> dict[str, Setting]:
 
 PROFILES = {
     "paper": Profile(
-        PAPER | DIFFERENT,
+        PAPER | DIFFERENT | ATTENDING,
         {"epsilon": (0.01, 0.005, 0.001, 0.0005), "alpha": (1.0, 5.0, 10.0, 20.0)},
         points=25,
         plane=41,
     ),
     "cpu": Profile(
-        {name: _cpu(name, setting) for name, setting in PAPER.items()} | DIFFERENT,
+        {name: _cpu(name, setting) for name, setting in PAPER.items()} | DIFFERENT | ATTENDING,
         {"epsilon": (None,), "gwb.epsilon": (None, 0.2), "wb-random.epsilon": (None, 0.2), "alpha": (1.0, 5.0, 20.0)},
         points=25,
         plane=15,
@@ -211,7 +212,7 @@ PROFILES = {
         pictured=1000,
     ),
     "smoke": Profile(
-        {name: _smoke(setting) for name, setting in (PAPER | DIFFERENT).items()} | _smoke_targets(),
+        {name: _smoke(setting) for name, setting in (PAPER | DIFFERENT | ATTENDING).items()} | _smoke_targets(),
         {"epsilon": (None,), "alpha": (1.0, 10.0)},
         points=3,
         plane=3,
