@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import FunctionType
 from typing import Any
 
 import torch
@@ -31,6 +32,13 @@ ELEMENTWISE = frozenset(
     {"relu", "relu6", "leaky_relu", "elu", "celu", "selu", "gelu", "silu", "mish", "softplus", "softsign", "tanh",
      "sigmoid", "logsigmoid", "hardtanh", "hardswish", "hardsigmoid", "rrelu"}
 )  # fmt: skip
+# Functions that give what they take in another shape or order: a residual sum is looked for beyond them.
+MOVES = frozenset(
+    {"view", "reshape", "flatten", "unflatten", "squeeze", "unsqueeze", "transpose", "permute", "movedim", "swapaxes",
+     "contiguous"}
+)  # fmt: skip
+# Functions that give what they take, unless a network is trained.
+DROPOUTS = frozenset({"dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_alpha_dropout"})
 # Functions that look at a tensor without using its values.
 LOOKS = ("__get__", "size", "dim", "numel", "stride", "is_contiguous", "is_floating_point")
 
@@ -143,6 +151,34 @@ class _Enough(BaseException):
     """Raised to stop a network that has shown what is wanted. No `Exception`: a network may catch those."""
 
 
+@dataclass(frozen=True, eq=False)
+class _Moved:
+    """What became of the output of a site by functions that move it: the result, and these functions."""
+
+    result: Tensor
+    steps: tuple[Callable[[Tensor], Tensor], ...]
+
+    def back(self, tensor: Tensor, like: Tensor) -> Tensor:
+        """A copy of a tensor of the result's shape, moved back to the shape of the output of the site."""
+        if not self.steps:
+            return tensor.clone()
+        places = torch.arange(like.numel(), device=like.device).reshape(like.shape)
+        for step in self.steps:
+            places = step(places)
+        moved = tensor.new_empty(like.numel())
+        moved[places.flatten()] = tensor.flatten()
+        return moved.reshape(like.shape)
+
+
+def _unhooked(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of PyTorch, written in Python, that is not handed over to the mode as a whole."""
+    assert isinstance(function, FunctionType), "asked of functions that are written in Python"
+    own = {**function.__globals__, "has_torch_function": lambda tensors: False}
+    copied = FunctionType(function.__code__, own, function.__name__, function.__defaults__, function.__closure__)
+    copied.__kwdefaults__ = function.__kwdefaults__
+    return copied
+
+
 class _Observer(TorchFunctionMode):
     """Sees each function that the network calls. A site is open until its output goes elsewhere."""
 
@@ -151,6 +187,7 @@ class _Observer(TorchFunctionMode):
         self.names = {id(tensor): name for name, tensor in reversed(live_tensors(model).items())}
         self.only, self.calls = only, calls
         self.open: dict[int, Seen] = {}
+        self.moved: dict[int, _Moved] = {}  # by what was made of the output of an open site by moving it
         self.seen: list[Seen] = []
         self.normed: dict[int, Seen] = {}  # by what comes out before the norm
         self.bent: dict[int, Seen] = {}  # by what went through a nonlinearity
@@ -162,6 +199,9 @@ class _Observer(TorchFunctionMode):
     ) -> Any:
         """Called by PyTorch in place of each of its functions, so that inputs and outputs can be noted."""
         kwargs = kwargs or {}
+        if func is nn.functional.multi_head_attention_forward:
+            with self:  # a function of PyTorch that is made of others: its weights are applied by those
+                return _unhooked(func)(*args, **kwargs)
         name = getattr(func, "__name__", "")
         leaves = [] if name in LOOKS else pytree.tree_leaves((args, kwargs))
         taken = [id(x) for x in leaves if id(x) in self.open]
@@ -170,7 +210,13 @@ class _Observer(TorchFunctionMode):
             return self._norm(func, args, kwargs)
         if taken and name in SUMS and len(args) == 2 and not kwargs and isinstance(args[1], Tensor):
             return self._sum(func, args, max(taken, key=list(self.open).index))
-        then = _nonlinearity(name, func, args, kwargs)
+        if taken and name in DROPOUTS:
+            result = func(*args, **kwargs)
+            self.close(key for key in taken if key != id(result))
+            return result
+        if taken and name in MOVES:
+            return self._move(func, args, kwargs, taken[0])
+        then = None if self.moved.keys() & set(taken) else _nonlinearity(name, func, args, kwargs)
         bent = [self.open[key] for key in taken if then]
         self.close(taken, then)
         if name in STEPS and not kwargs:
@@ -196,6 +242,7 @@ class _Observer(TorchFunctionMode):
         """Record open sites whose output goes elsewhere now."""
         for key in keys:
             if key in self.open:
+                self.moved.pop(key, None)
                 self._show(replace(self.open.pop(key), then=then))
 
     def _show(self, seen: Seen) -> None:
@@ -230,17 +277,29 @@ class _Observer(TorchFunctionMode):
         self.open[id(result)] = replace(site, output=result, norm=norm)
         return result
 
+    def _move(self, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], key: int) -> Any:
+        """Run a function that moves the output of an open site; the site stays open, as what came of it."""
+        before = self.moved.pop(key, None) or _Moved(self.open[key].output, ())
+        result = func(*args, **kwargs)
+        self.open[id(result)] = self.open.pop(key)
+        self.moved[id(result)] = _Moved(result, (*before.steps, lambda tensor: func(tensor, *args[1:], **kwargs)))
+        return result
+
     def _sum(self, func: Callable[..., Any], args: tuple[Any, ...], key: int) -> Any:
         """Run a sum and make it part of the open site that it reads, as its residual sum, if it can be."""
         site = self.open.pop(key)
-        other = args[1] if args[0] is site.output else args[0]
+        moved = self.moved.pop(key, None) or _Moved(site.output, ())
+        other = args[1] if args[0] is moved.result else args[0]
         self.close([id(other)])
-        if site.rest is not None or other is site.output or other.shape != site.output.shape:
+        if site.rest is not None or other is moved.result or other.shape != moved.result.shape:
             self._show(site)
             return func(*args)
-        rest = other.clone()
+        rest = moved.back(other, site.output)
         result = func(*args)
-        self.open[id(result)] = replace(site, output=result, rest=rest)
+        if moved.steps:
+            self._show(replace(site, output=moved.back(result, site.output), rest=rest))
+        else:
+            self.open[id(result)] = replace(site, output=result, rest=rest)
         return result
 
 

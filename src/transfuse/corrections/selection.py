@@ -23,9 +23,10 @@ from torch import Tensor
 
 from ..activations import observe, together
 from .affine import sampled
-from .elimination import RIDGE, eliminated, handed_out
+from .elimination import RIDGE, eliminated, features_of, handed_out
 from .readers import Reader, inputs_of, readers_by_space
 from .refit import refit_sites
+from .streams import linear_streams, projected_streams
 from .task import Task, check_numbers
 from .units import Made
 
@@ -42,7 +43,8 @@ class Selected:
     Args:
         places: Where its units stand in the network.
         units: Which units they are.
-        shares: What each unit of the parent is in terms of the network's, [network's units, parent's units].
+        shares: What each feature of the parent is in terms of the network's, [network's, parent's features].
+        size: How many features a unit has: the dimensions of a head, elsewhere one.
     """
 
     by_index: ClassVar[bool] = False
@@ -51,13 +53,16 @@ class Selected:
     places: Tensor
     units: Tensor
     shares: Tensor
+    size: int = 1
 
     def carry(self, units: Tensor, *, odd: bool, produced: bool) -> Tensor:
         """Values [parent's units, ...] carried to the network: kept where units are produced, else handed out."""
+        network = len(self.shares) // self.size
         if not produced:
-            handed: Tensor = torch.tensordot(self.shares.to(units), units, dims=1)
-            return handed
-        kept = units.new_zeros(len(self.shares), *units.shape[1:])
+            features = units.flatten(0, 1) if self.size > 1 else units
+            handed: Tensor = torch.tensordot(self.shares.to(units), features, dims=1)
+            return handed.reshape(network, *units.shape[1:])
+        kept = units.new_zeros(network, *units.shape[1:])
         kept[self.places] = units[self.units]
         return kept
 
@@ -75,6 +80,8 @@ def select_units(task: Task, *, balanced: bool = True) -> Kept:
     assert task.units is not None, "the table says that selection needs units"
     own = replace(task, parents=task.units.parents, carry=())
     made = task.units.made(task.weights, task.network)
+    streams = projected_streams(own, made.problem, linear_streams(made.problem.layout))
+    made = made.with_selected(streams)
     sites = observe(own.parents[0], next(iter(task.batches)).run)
     readers = readers_by_space(sites, made.problem)
     grams = _grams(own, [reader for by in readers.values() for reader in by])
@@ -85,7 +92,8 @@ def select_units(task: Task, *, balanced: bool = True) -> Kept:
         products = [grams[reader.tensor, space] for reader in by]
         wanted = torch.cat([whole(reader, gram) for reader, gram in zip(by, products, strict=True)], 1)
         widths = [len(block.positions) for block in by[0].pair.models]
-        chosen[space] = _selected(torch.stack(products).mean(0), wanted, widths, made.problem.widths[space])
+        gram = torch.stack(products).mean(0)
+        chosen[space] = _selected(gram, wanted, widths, made.problem.widths[space], by[0].size)
     result = made.with_selected(chosen)
     task.write(result.state())
     # Each unit is one parent's, so little is lost at a rectifier, and its slopes are not worth their time; states of
@@ -130,11 +138,12 @@ def _wanted(made: Made, selected: frozenset[str], reader: Reader, gram: Tensor, 
     """
     rows = [pair.target.space for pair in made.problem.axes[reader.tensor].get(0, ())]
     weights, states = made.problem.weights, enumerate(made.problem.states)
+    shares = [1.0] * len(weights) if made.holds_selected(reader.tensor) else weights
     if not selected.intersection(rows):
         whole = [made.carried_rows(parent, reader.tensor, reader.weight(state)) for parent, state in states]
         taken = [
             share * reader.by_unit(each, parent)
-            for parent, (share, each) in enumerate(zip(weights, whole, strict=True))
+            for parent, (share, each) in enumerate(zip(shares, whole, strict=True))
         ]
         mean = torch.cat(taken)
         return mean / _size(mean, gram) if balanced else mean
@@ -156,14 +165,15 @@ def _diagonal_blocks(gram: Tensor, widths: Sequence[int]) -> list[Tensor]:
     return [row.split(list(widths), 1)[number] for number, row in enumerate(gram.split(list(widths)))]
 
 
-def _selected(gram: Tensor, wanted: Tensor, widths: Sequence[int], keep: int) -> list[Selected]:
+def _selected(gram: Tensor, wanted: Tensor, widths: Sequence[int], keep: int, size: int) -> list[Selected]:
     """For each parent, which of its units are kept; a network that is wider than all has units of zeros at the end."""
-    kept = eliminated(gram, wanted, keep)
-    shares = torch.zeros(keep, len(gram), dtype=gram.dtype, device=gram.device)
-    shares[: len(kept)] = handed_out(gram, kept, ridge=RIDGE)
+    kept = eliminated(gram, wanted, keep, size=size)
+    shares = torch.zeros(keep * size, len(gram), dtype=gram.dtype, device=gram.device)
+    shares[: len(kept) * size] = handed_out(gram, features_of(kept, size), ridge=RIDGE)
     found, start = [], 0
     for width in widths:
         mine = (kept >= start) & (kept < start + width)
-        found.append(Selected(mine.nonzero()[:, 0], kept[mine] - start, shares[:, start : start + width]))
+        own = shares[:, size * start : size * (start + width)]
+        found.append(Selected(mine.nonzero()[:, 0], kept[mine] - start, own, size))
         start += width
     return found
