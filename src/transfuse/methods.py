@@ -32,8 +32,8 @@ from .barycenter import (
     merged,
     objective_of,
     packed,
-    permutes,
     random_target,
+    reversible,
     shuffled,
 )
 from .errors import InputError
@@ -155,12 +155,12 @@ def _auto(
 
 
 def _auto_starts(problem: Problem, rng: Random, restarts: int, start: Start) -> list[list[dict[str, Coupling]]]:
-    """Couplings to start from. Where the first model permutes only, it need not be shuffled."""
+    """Couplings to start from. Where no units of the first model are merged, they need not be shuffled."""
     layered = partial(layer_by_layer, quadratic=True, updates=0, matching=Matching(signs=True))
     if start != "base":
         return [layered(problem, start=_target(problem, rng, start, layered))[0] for _ in range(restarts + 1)]
     unmatched = _unmatched(problem)
-    first = 1 if permutes(unmatched[0]) else 0
+    first = 1 if reversible(unmatched[0]) else 0
     return [unmatched, layered(problem)[0]] + [
         [*unmatched[:first], *(shuffled(each, rng) for each in unmatched[first:])] for _ in range(restarts)
     ]

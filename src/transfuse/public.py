@@ -18,7 +18,7 @@ from .errors import (
 )
 from .fusing import FusedStates, Fusion, align, fuse, fuse_states
 from .landscape import Barrier, Mark, Plane, Simplex, barrier, chain, evaluator, plane, simplex
-from .layout import Axis, Block, Fixed, Layout, Permutation, Run, Slot, Space, Symmetry, parse, permute
+from .layout import Axis, Block, Fixed, Layout, Permutation, Rotation, Run, Slot, Space, Symmetry, parse, permute
 from .methods import METHODS, Method
 from .synthetic.making import synthetic_inputs
 from .tracing import prove, rule, trace
@@ -44,6 +44,7 @@ __all__ = [
     "Permutation",
     "Plane",
     "ProofError",
+    "Rotation",
     "Run",
     "Simplex",
     "Slot",

@@ -1,6 +1,6 @@
 """Barycenters of states on a layout: labels and tensors, no modules."""
 
-from .coupling import Coupling, CouplingMatrices, Couplings, Plan, packed, permutes
+from .coupling import Coupling, CouplingMatrices, Couplings, Plan, packed, reversible
 from .history import Step
 from .matching import Distance, Matching
 from .objective import averaged, averages, mean, objective_of
@@ -30,7 +30,7 @@ __all__ = [
     "merged",
     "objective_of",
     "packed",
-    "permutes",
     "random_target",
+    "reversible",
     "shuffled",
 ]

@@ -1,9 +1,10 @@
 """Couplings: how the units of one model are carried to the units of the target, for one space.
 
-A coupling is one of two things. A `Permutation` (of `layout`) for equal widths, with signs; or a `Plan`, a matrix
-[target units, model units] whose rows, without signs, sum to 1: where units are produced, a unit of the target is a
-mean of units of the model. Where they are consumed, each unit of the model hands out its weights in proportion to its
-share in the units of the target: merged units are added, split units share.
+A coupling is one of three things. For equal widths a `Permutation` (of `layout`), with signs, or a `Rotation` where
+the space allows it. Else a `Plan`, a matrix [target units, model units] whose rows, without signs, sum to 1: where
+units are produced, a unit of the target is a mean of units of the model. Where they are consumed, each unit of the
+model hands out its weights in proportion to its share in the units of the target: merged units are added, split units
+share.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ..layout import Permutation, Symmetry, pair_scores
+from ..layout import Permutation, Reversible, Rotation, Symmetry, pair_scores
 from ..transport import exact
 
 SAME = 1e-4  # plans whose entries differ by less do the same
@@ -35,6 +36,7 @@ class Plan:
 
     by_index: ClassVar[bool] = False
     keeps_norms: ClassVar[bool] = False
+    reversible: ClassVar[bool] = False
     is_identity: ClassVar[bool] = False
 
     matrices: Tensor
@@ -71,8 +73,9 @@ class Plan:
         mixed: Tensor = torch.tensordot(carrier, units, dims=1)
         return mixed
 
-    def relative_to(self, first: Permutation) -> Plan:
+    def relative_to(self, first: Reversible) -> Plan:
         """What this plan becomes when the target's units are renumbered so that a permutation becomes the identity."""
+        assert isinstance(first, Permutation), "units that rotate in one model have the same width in all"
         back = first.order.argsort()
         odd, even = self.matrices[:, back]
         return Plan(torch.stack([odd / first.factor[back][:, None], even]), self.column_error)
@@ -82,7 +85,7 @@ class Plan:
         return Plan(self.matrices[:, :, torch.from_numpy(order).argsort()])
 
 
-Coupling: TypeAlias = Permutation | Plan
+Coupling: TypeAlias = Permutation | Rotation | Plan
 Couplings = Mapping[str, Coupling]  # of one model, by space
 
 
@@ -115,12 +118,14 @@ def same(one: Coupling, other: Coupling) -> bool:
     """Whether two couplings do the same."""
     if isinstance(one, Permutation) and isinstance(other, Permutation):
         return one.same_as(other)
+    if isinstance(one, Rotation) or isinstance(other, Rotation):
+        return torch.allclose(one.signed.to(other.signed), other.signed, rtol=0.0, atol=SAME)
     return torch.allclose(one.matrices, other.matrices, rtol=0.0, atol=SAME)
 
 
-def permutes(couplings: Couplings) -> bool:
-    """Whether no units of a model are mixed: all its couplings are permutations."""
-    return all(isinstance(coupling, Permutation) for coupling in couplings.values())
+def reversible(couplings: Couplings) -> bool:
+    """Whether no units of a model are merged or split: what it computes stays as it is."""
+    return all(coupling.reversible for coupling in couplings.values())
 
 
 def packed(couplings: Couplings) -> dict[str, Coupling]:

@@ -9,7 +9,6 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from ..layout import Permutation
 from ..transport import ascend, entropic
 from ..types import State
 from .coupling import Coupling, Couplings, Plan, best_coupling, same
@@ -79,7 +78,7 @@ def best_match(problem: Problem, space: str, model: int, target: Target, *, coup
     if not problem.is_quadratic(space, touched):
         scores = unit_scores(problem, space, model, target, couplings, tensors=touched)
         found = best_coupling(scores, symmetry, signs=signs)
-        if not isinstance(present, Permutation) or not isinstance(found, Permutation):
+        if isinstance(present, Plan) or isinstance(found, Plan):
             return Match(found)
         return Match(found, present.agreement(scores), found.agreement(scores))
     twice = [name for name in touched if problem.is_quadratic(space, [name])]
@@ -90,10 +89,10 @@ def best_match(problem: Problem, space: str, model: int, target: Target, *, coup
     bilinear = all(stands.count(name) == 2 for name in twice)
 
     def at(coupling: Coupling) -> tuple[float, Tensor]:
-        """The agreement and its gradient. What is bilinear in a permutation is half of its own gradient along it."""
+        """The agreement and its gradient. What is bilinear in an element is half of its own gradient along it."""
         moved = {**couplings, space: coupling}
         slopes = unit_scores(problem, space, model, target, moved, tensors=twice)
-        if isinstance(coupling, Permutation) and bilinear:
+        if not isinstance(coupling, Plan) and bilinear:
             value = coupling.agreement(linear) + coupling.agreement(slopes) / 2
         else:
             value = agreement(problem, model, target, moved, touched)

@@ -25,7 +25,7 @@ from ..arguments import (
     either,
     optional,
 )
-from ..barycenter import permutes
+from ..barycenter import reversible
 from ..corrections import AUTO, AUTO_AIM, NONE, checked_aim
 from ..errors import InputError, listing
 from ..layout import LAYOUT, Layout, in_scale_of
@@ -216,7 +216,9 @@ def _finished(given: _Given, how: _Wanted, states: FusedStates, inputs: Inputs, 
     pairs = zip(given.models, states.aligned, strict=True)
     aligned = tuple(_aligned(model, given.into, state) for model, state in pairs)
     couplings = [each.couplings for each in states.couplings]
-    check = given.held.held_to([twin if permutes(own) else None for twin, own in zip(aligned, couplings, strict=True)])
+    check = given.held.held_to(
+        [twin if reversible(own) else None for twin, own in zip(aligned, couplings, strict=True)]
+    )
     parents = Parents(given.models, aligned, states.weights, given.layout, couplings, how.row.balance)
     model, correction = corrected(how.correction, fused, parents, inputs, progress, aim=how.aim)
     told = replace(check, note="; ".join(filter(None, [*given.notes, check.note])))

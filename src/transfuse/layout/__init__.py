@@ -4,11 +4,13 @@ from typing import TYPE_CHECKING
 
 from ..renamed import refuse_name
 from .balance import balanced, in_scale_of
+from .elements import Permutation, Reversible, Rotation
+from .folding import folded, unfolded
 from .moving import permute, random_elements
 from .notation import PlainLoader
 from .recipe import LAYOUT, Layout, parse
-from .records import Axis, Block, Fixed, Reduced, Run, Side, Slot, Space
-from .symmetry import PERMUTATIONS, Permutation, Symmetry, pair_scores
+from .records import Axis, Block, Fixed, Fold, Reader, Reduced, Run, Side, Slot, Space
+from .symmetry import PERMUTATIONS, Symmetry, pair_scores
 
 __all__ = [
     "LAYOUT",
@@ -16,21 +18,27 @@ __all__ = [
     "Axis",
     "Block",
     "Fixed",
+    "Fold",
     "Layout",
     "Permutation",
     "PlainLoader",
+    "Reader",
     "Reduced",
+    "Reversible",
+    "Rotation",
     "Run",
     "Side",
     "Slot",
     "Space",
     "Symmetry",
     "balanced",
+    "folded",
     "in_scale_of",
     "pair_scores",
     "parse",
     "permute",
     "random_elements",
+    "unfolded",
 ]
 
 if not TYPE_CHECKING:  # a checker of types would take any name for one of this room

@@ -20,11 +20,11 @@ from torch import Tensor
 
 from ..lazy import LazyState
 from ..types import Array, State
+from .elements import Permutation
 from .moving import permute, spread
 from .recipe import Layout
 from .records import SIDES, Block
 from .spaces_balance import Term, balancing_shifts
-from .symmetry import Permutation
 
 ROUNDS = 20  # over all spaces; each halves, roughly, how far the norms of a shallow network are apart
 SETTLED = 1e-7  # a round that changes no factor by more than this share is the last one

@@ -9,13 +9,17 @@
       lstm.weight_ih_l0: ['|lstm.l0| + |lstm.l0| + lstm.l0 + |lstm.l0|', 28]
     fixed:
       fc.weight: {0: returned by the model}
+    folds:
+      norm.weight: {bias: norm.bias, into: {up.weight: up.bias, gate.weight: null}}
 
 An axis is a sum of segments. `3`: three positions that stay. `conv.out`: its units in order. `conv.out*16`: sixteen
 consecutive slots a unit. `(a b)`: woven, a slot of `a`, a slot of `b`, again for the next unit. `a[2 0 1]`: these
 units. `|a|`: even slots, which ignore the unit's sign and scale. `< a`: the tensor consumes the units (is summed over
 them); without it, it produces them. Beside a space's width stand its symmetries. `reduced` names spaces whose units are
 `summed` away somewhere (by a softmax, between queries and keys), so that another width is another function, or
-`averaged` (by a norm), so that only a whole multiple of the width is the same.
+`averaged` (by a norm), so that only a whole multiple of the width is the same. `folds` has the norms over units that
+rotate, by the name of the gain: their bias, and which weight (with which bias) reads them. `unrotated` says why the
+units under a norm can be permuted only.
 """
 
 from __future__ import annotations
@@ -28,8 +32,8 @@ from typing import Any, TypeVar
 import yaml
 
 from ..errors import LayoutError, listing
-from .records import Axis, Fixed, Run, Slot, Space, Tensors
-from .symmetry import Symmetry
+from .records import Axis, Fixed, Fold, Reader, Run, Slot, Space, Tensors
+from .symmetry import WORDS, Symmetry
 
 Reasons = Mapping[str, Mapping[int, str]]
 T = TypeVar("T")
@@ -39,7 +43,7 @@ T = TypeVar("T")
 MOST_SLOTS = 10**6
 MOST_UNITS = 10**9
 
-_OPTIONAL = ("fixed", "reduced")
+_OPTIONAL = ("fixed", "reduced", "folds", "unrotated")
 _NAME = r"[^\s\[\]()|*+<>,'\"{}&!%@`#]+"
 _NUMBER = re.compile(r"[0-9]+")
 _SLOT = re.compile(rf"(?P<even>\|)?(?P<name>{_NAME})(?(even)\|)(\*(?P<times>[0-9]+))?")
@@ -72,7 +76,10 @@ class PlainLoader(yaml.SafeLoader):
         return super().construct_mapping(node, deep)
 
 
-def render(spaces: Sequence[Space], tensors: Tensors, fixed: Reasons, reduced: Mapping[str, str]) -> str:
+def render(
+    spaces: Sequence[Space], tensors: Tensors, fixed: Reasons, reduced: Mapping[str, str], folds: Sequence[Fold],
+    unrotated: Mapping[str, str],
+) -> str:  # fmt: skip
     """The parts of a layout as text: an aligned table that `read` reads back."""
     sections = {
         "spaces": {space.name: _space_text(space) for space in spaces},
@@ -84,12 +91,17 @@ def render(spaces: Sequence[Space], tensors: Tensors, fixed: Reasons, reduced: M
             for name, reasons in fixed.items()
         },
         "reduced": {name: _scalar(how) for name, how in reduced.items()},
+        "folds": {fold.gain: _fold_text(fold) for fold in folds},
+        "unrotated": {name: _scalar(why) for name, why in unrotated.items()},
     }
     return "\n".join(_section(title, rows) for title, rows in sections.items() if rows or title not in _OPTIONAL)
 
 
-def read(text: str) -> tuple[tuple[Space, ...], Tensors, Reasons, Mapping[str, str]]:
-    """The parts of a layout (spaces, tensors, fixed, reduced) from text.
+Parts = tuple[tuple[Space, ...], Tensors, Reasons, Mapping[str, str], tuple[Fold, ...], Mapping[str, str]]
+
+
+def read(text: str) -> Parts:
+    """The parts of a layout (spaces, tensors, fixed, reduced, folds, unrotated) from text.
 
     Raises:
         LayoutError: with what cannot be read, where it stands, and what was expected there.
@@ -114,9 +126,11 @@ def read(text: str) -> tuple[tuple[Space, ...], Tensors, Reasons, Mapping[str, s
     tensors = _entries(document, "tensors", _parse_axes, problems)
     fixed = _entries(document, "fixed", _parse_reasons, problems)
     reduced = _entries(document, "reduced", lambda name, how: str(how), problems)
+    folds = _entries(document, "folds", _parse_fold, problems)
+    unrotated = _entries(document, "unrotated", lambda name, why: str(why), problems)
     if problems:
         raise LayoutError(listing("the layout cannot be read:", problems))
-    return tuple(spaces.values()), tensors, fixed, reduced
+    return tuple(spaces.values()), tensors, fixed, reduced, tuple(folds.values()), unrotated
 
 
 def _entries(
@@ -185,13 +199,30 @@ def _parse_reasons(tensor: str, reasons: Any) -> dict[int, str]:
 
 
 def _parse_space(name: str, value: Any) -> Space:
-    words = str(value).split()
-    known = Symmetry.all_words()
-    if not words or not _NUMBER.fullmatch(words[0]) or not set(words[1:]) <= set(known):
+    width, _, words = " ".join(str(value).split()).partition(" ")
+    symmetry = Symmetry.of_words(words)
+    if not _NUMBER.fullmatch(width) or symmetry is None:
         raise LayoutError(
-            f"space {name}: cannot read {value!r}; expected its width and, if any, {' and '.join(known)} ('8 signs')"
+            f"space {name}: cannot read {value!r}; expected its width and, if any, {', '.join(WORDS)} ('8 signs')"
         )
-    return Space(name, _number(words[0], MOST_UNITS, f"space {name}"), Symmetry(**dict.fromkeys(words[1:], True)))
+    return Space(name, _number(width, MOST_UNITS, f"space {name}"), symmetry)
+
+
+def _fold_text(fold: Fold) -> str:
+    into = ", ".join(f"{_scalar(each.weight)}: {_scalar(each.bias) if each.bias else 'null'}" for each in fold.readers)
+    bias = f"bias: {_scalar(fold.bias)}, " if fold.bias else ""
+    return f"{{{bias}into: {{{into}}}}}"
+
+
+def _parse_fold(gain: str, value: Any) -> Fold:
+    into = value.get("into") if isinstance(value, Mapping) else None
+    if not isinstance(into, Mapping) or not set(value) <= {"bias", "into"}:
+        raise LayoutError(
+            f"folds {gain}: cannot read {value!r}; expected the norm's bias, if any, and the weights that read it, "
+            "each with its own ('{bias: norm.bias, into: {up.weight: up.bias, gate.weight: null}}')"
+        )
+    readers = tuple(Reader(str(weight), "" if bias is None else str(bias)) for weight, bias in into.items())
+    return Fold(gain, str(value.get("bias") or ""), readers)
 
 
 def _parse_axes(tensor: str, axes: Any) -> tuple[Axis, ...]:

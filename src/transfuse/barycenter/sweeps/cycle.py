@@ -179,7 +179,7 @@ def _mixed(own: Coupling, other: Coupling, part: float) -> Coupling:
 
 def _best(scores: Tensor) -> Permutation:
     """The permutation with the largest total score."""
-    return PERMUTATIONS.best_element(scores[None])
+    return PERMUTATIONS.best_permutation(scores[None])
 
 
 def _nearest(couplings: Sequence[Couplings]) -> Vertices:

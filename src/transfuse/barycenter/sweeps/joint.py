@@ -16,11 +16,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ...layout import Permutation
 from ...layout.moving import Sliced, pieces, taken_slice, whole
 from ...progress import unwatched
 from ...types import State, Watch
-from ..coupling import Coupling, Couplings, packed, permutes, same
+from ..coupling import Coupling, Couplings, packed, reversible, same
 from ..history import Step
 from ..matching import best_match
 from ..objective import term
@@ -152,13 +151,14 @@ class _Placed:
                 self.total[name][piece].add_(make(piece), alpha=weight)
 
     def mixes(self, model: int) -> bool:
-        """Whether a coupling of a model is more than a permutation."""
-        return not permutes(self.couplings[model])
+        """Whether a coupling of a model merges or splits units."""
+        return not reversible(self.couplings[model])
 
     def sweep(self, models: Iterable[int], rng: np.random.Generator, watch: Watch, stage: str) -> int:
         """Improve every space of some models; how many couplings changed."""
         changed = 0
         names = rng.permutation([space.name for space in self.problem.layout.spaces]).tolist()
+        names.sort(key=self.problem.layout.rotating.__contains__)  # these meet everything: all else is matched first
         for done, name in enumerate(names, start=1):
             changed += sum(self.improve(name, model) for model in models)
             watch(stage, done, len(names))
@@ -168,23 +168,23 @@ class _Placed:
         """Couple one space of one model to the sum of the others; keep it if |W|^2 rises, W being the sum of all.
 
         With S the sum of the others, |W|^2 rises as `2 <S, T> + lambda <T, T>` does. The second term is constant
-        between permutations.
+        between permutations and rotations.
         """
         if (model, space) not in self.open:
             return False
         self.open.discard((model, space))
-        permuted = isinstance(self.couplings[model][space], Permutation)
-        found = (self._permuted if permuted else self._mixed)(space, model)
+        exact = self.couplings[model][space].reversible
+        found = (self._turned if exact else self._mixed)(space, model)
         if found is None:
             return False
         self._replace(model, space, found)
-        stays = permuted and not self.problem.is_quadratic(space)  # it is the best one: no need to look again
+        stays = exact and not self.problem.is_quadratic(space)  # it is the best one: no need to look again
         near = {(other, name) for other in range(len(self.couplings)) for name in self.problem.neighbours(space)}
         self.open |= near - {(model, space)} if stays else near
         return True
 
-    def _permuted(self, space: str, model: int) -> Coupling | None:
-        """A better permutation, if there is one."""
+    def _turned(self, space: str, model: int) -> Coupling | None:
+        """A better permutation, or rotation, if there is one."""
         problem, present = self.problem, self.couplings[model]
         if not set(self.counted) - {model}:
             return None
