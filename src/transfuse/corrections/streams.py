@@ -14,7 +14,7 @@ proportions. No matching is needed.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -23,7 +23,6 @@ from torch import Tensor
 
 from ..activations import Seen, observe, together
 from ..barycenter import Problem
-from ..layout import Layout
 from ..layout.moving import Pair
 from .affine import rows_of, sampled
 from .task import Task, check_numbers
@@ -40,6 +39,7 @@ class Projected:
         directions: [parent's dimensions, network's dimensions].
         written: By which factor what writes to the stream is multiplied.
         read: By which factor what reads it is multiplied.
+        share: The proportion of the parent.
     """
 
     by_index: ClassVar[bool] = False
@@ -48,9 +48,12 @@ class Projected:
     directions: Tensor
     written: float
     read: float
+    share: float
 
     def carry(self, units: Tensor, *, odd: bool, produced: bool) -> Tensor:
-        """Values [parent's dimensions, ...] carried to the network's."""
+        """Values [parent's dimensions, ...] carried to the network's; even ones are gains of norms, folded to ones."""
+        if not odd:
+            return self.share * units.new_ones(self.directions.shape[1], *units.shape[1:])
         factor = self.written if produced else self.read
         carried: Tensor = torch.tensordot(factor * self.directions.T.to(units), units, dims=1)
         return carried
@@ -75,23 +78,20 @@ class Layers:
         return [math.sqrt(max(float(each.diagonal()[own].mean()), TINY)) for each in self.products]
 
 
-def linear_streams(layout: Layout) -> dict[str, bool]:
-    """The spaces of a layout that are linear streams: whether a norm takes their mean away."""
-    return {}
-
-
-def projected_streams(task: Task, problem: Problem, linear: Mapping[str, bool]) -> dict[str, list[Projected]]:
+def projected_streams(task: Task, problem: Problem) -> dict[str, list[Projected]]:
     """By stream, for each parent, how it is projected on the directions in which the streams of all vary most.
+
+    Streams are the spaces whose units rotate, if layers are seen to add to them.
 
     Args:
         task: The parents as they were trained, and inputs.
         problem: The parents, and the widths of the network.
-        linear: The streams, by name of their space: whether a norm takes their mean away.
     """
     found = {}
-    for space, centred in linear.items():
-        if layers := _layers(task, problem, space, centred=centred):
-            found[space] = _projected(layers, problem.weights, problem.widths[space], centred=centred)
+    for name in problem.layout.rotating:
+        centred = problem.layout[name].symmetry.fixing_mean
+        if layers := _layers(task, problem, name, centred=centred):
+            found[name] = _projected(layers, problem.weights, problem.widths[name], centred=centred)
     return found
 
 
@@ -146,10 +146,11 @@ def _projected(layers: Layers, weights: Sequence[float], width: int, *, centred:
     directions = principal @ basis[:, :kept].T
     whole = [math.sqrt(max(float(((directions.T @ each) * directions.T).sum()) / width, TINY)) for each in scaled]
     parts = directions.split(list(layers.widths))
+    ratios = [_middle([ours / theirs for ours, theirs in zip(whole, own, strict=True)]) for own in sizes]
     return [
-        Projected(part, factor, 0.0 if factor == 0 else _middle([a / b for a, b in zip(whole, own, strict=True)]) / factor)
-        for part, factor, own in zip(parts, factors, sizes, strict=True)
-    ]  # fmt: skip
+        Projected(part, factor, ratio / factor if factor else 0.0, share)
+        for part, factor, ratio, share in zip(parts, factors, ratios, weights, strict=True)
+    ]
 
 
 def _middle(sizes: Sequence[float]) -> float:
