@@ -41,7 +41,7 @@ KINDS = {
     "mnist-vit": Kind("MNIST ViT", Build("vit"), Data("mnist", "channels"), TRAINING, 10),
     "agnews-characters": Kind("AG News characters", Build("characters"), TEXTS, WRITING, 4),
     "cifar10-vit": Kind(
-        "CIFAR-10 ViT", Build("vit", {"width": 64, "patch": 8, "size": 32, "channels": 3}), Data("cifar10"),
+        "CIFAR-10 ViT", Build("vit", {"width": 64, "patch": 8, "image": (3, 32)}), Data("cifar10"),
         replace(TRAINING, epochs=6), 10,
     ),
     "agnews-llama": Kind("AG News characters, Llama", Build("llama"), TEXTS, WRITING, 4),

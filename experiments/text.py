@@ -94,15 +94,15 @@ def coverage(texts: Iterable[Sequence[str]], numbers: Mapping[str, int]) -> floa
 
 
 def pieces(texts: Sequence[str], labels: Sequence[int], length: int) -> tuple[Tensor, Tensor]:
-    """Texts as numbers of characters, cut into whole pieces [pieces, length], and the class of each piece's text.
+    r"""Texts as numbers of characters, cut into whole pieces [pieces, length], and the class of each piece's text.
 
-    A text ends with a line feed. Characters that are not in `CHARACTERS`, and the end of a text that fills no piece, are
-    left out.
+    A text ends with a line feed. Characters that are not in `CHARACTERS`, and the end of a text that fills no piece,
+    are left out.
 
     Example:
         >>> numbers, classes = pieces(["ab", "cdef"], [0, 1], 3)
         >>> "".join(CHARACTERS[each] for each in numbers.flatten()), classes.tolist()
-        ('ab\\ncde', [0, 1])
+        ('ab\ncde', [0, 1])
     """
     table = np.full(256, 255, np.uint8)
     for number, character in enumerate(CHARACTERS):

@@ -15,6 +15,7 @@ from torch.nn import functional as F
 
 from .text import CHARACTERS
 
+CLASSES = 10  # of MNIST and of CIFAR-10
 ROTARY_BASE = 10000.0  # the longest wavelength of rotary positions, in steps over 2 pi, as published
 
 
@@ -30,7 +31,9 @@ class Attention(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """What the heads read, [batch, places, width]."""
         count, places, width = x.shape
-        queries, keys, values = self.qkv(x).view(count, places, 3, self.heads, width // self.heads).permute(2, 0, 3, 1, 4)
+        queries, keys, values = (
+            self.qkv(x).view(count, places, 3, self.heads, width // self.heads).permute(2, 0, 3, 1, 4)
+        )
         if self.rotary:
             queries, keys = rotated(queries), rotated(keys)
         read = F.scaled_dot_product_attention(queries, keys, values, is_causal=self.causal)
@@ -91,20 +94,30 @@ class Layer(nn.Module):
 
 
 class ViT(nn.Module):
-    """A vision transformer: patches, learned positions, layers; a linear layer on the norm of the mean."""
+    """A vision transformer: patches, learned positions, layers; a linear layer on the norm of the mean.
+
+    Args:
+        width: Of the residual stream.
+        heads: Of attention, in each layer.
+        hidden: Units between the two linear layers of each layer.
+        layers: How many there are.
+        patch: Pixels of a patch, in height and width.
+        image: Channels of an image, and its pixels in height and width; there are ten classes.
+    """
 
     def __init__(
-        self, width: int = 48, heads: int = 4, hidden: int = 128, layers: int = 4, patch: int = 7, size: int = 28,
-        channels: int = 1, classes: int = 10,
+        self, width: int = 48, heads: int = 4, hidden: int = 128, layers: int = 4, patch: int = 7,
+        image: tuple[int, int] = (1, 28),
     ) -> None:  # fmt: skip
         super().__init__()
+        channels, size = image
         self.patches = nn.Conv2d(channels, width, patch, patch)
         self.positions = nn.Parameter(0.02 * torch.randn((size // patch) ** 2, width))
         self.layers = nn.ModuleList(
             Layer(lambda: nn.LayerNorm(width), Attention(width, heads, causal=False), Inner(width, hidden))
             for _ in range(layers)
         )
-        self.norm, self.read = nn.LayerNorm(width), nn.Linear(width, classes)
+        self.norm, self.read = nn.LayerNorm(width), nn.Linear(width, CLASSES)
 
     def forward(self, images: Tensor) -> Tensor:
         """Scores [batch, classes] of images [batch, channels, height, width]."""
@@ -173,4 +186,6 @@ def _started_small(model: nn.Module, layers: int) -> None:
     for name, tensor in model.named_parameters():
         if tensor.dim() > 1:
             spread = 0.02 if name.startswith(("embed", "positions")) else 0.6 / math.sqrt(tensor.shape[1])
-            nn.init.normal_(tensor, std=spread / (math.sqrt(2 * layers) if name.endswith(("out.weight", "down.weight")) else 1))
+            nn.init.normal_(
+                tensor, std=spread / (math.sqrt(2 * layers) if name.endswith(("out.weight", "down.weight")) else 1)
+            )

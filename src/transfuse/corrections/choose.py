@@ -153,7 +153,8 @@ def best_of(
         judging = replace(task, batches=start.supported)
         scores = {name: judging.disagreement(each) for name, each in tried.items()} if start.parents else {}
         chosen = min(tried, key=lambda name: scores.get(name, 0.0))
-        left = task.left_out() if chosen != NONE and CORRECTIONS[chosen].needs_parents else []
+        row = CORRECTIONS.get(chosen)  # one that knows units makes all weights anew
+        left = task.left_out() if row and row.needs_parents and not row.needs_units else []
         control = (
             None if forced or len(start.parents) < 2 else nearest_control(start.parents, start.weights, start.supported)
         )

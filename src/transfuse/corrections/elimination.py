@@ -66,7 +66,8 @@ def _costs(inverse: Tensor, left: Tensor, size: int) -> Tensor:
         return left.square().sum(1) / inverse.diagonal()
     each = torch.arange(len(left) // size, device=left.device)
     own, read = inverse.unflatten(1, (-1, size)).unflatten(0, (-1, size))[each, :, each], left.unflatten(0, (-1, size))
-    return (read * torch.linalg.solve(own, read)).sum((1, 2))
+    costs: Tensor = (read * torch.linalg.solve(own, read)).sum((1, 2))
+    return costs
 
 
 def handed_out(gram: Tensor, kept: Tensor, *, ridge: float) -> Tensor:

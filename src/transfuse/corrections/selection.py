@@ -141,8 +141,7 @@ def _wanted(made: Made, selected: frozenset[str], reader: Reader, gram: Tensor, 
     if not selected.intersection(rows):
         whole = [made.carried_rows(parent, reader.tensor, reader.weight(state)) for parent, state in states]
         taken = [
-            share * reader.by_unit(each, parent)
-            for parent, (share, each) in enumerate(zip(shares, whole, strict=True))
+            share * reader.by_unit(each, parent) for parent, (share, each) in enumerate(zip(shares, whole, strict=True))
         ]
         mean = torch.cat(taken)
         return mean / _size(mean, gram) if balanced else mean

@@ -161,4 +161,5 @@ def _middle(sizes: Sequence[float]) -> float:
 def _complement(width: int) -> Tensor:
     """An orthonormal basis [width, width - 1] of the vectors whose mean is zero."""
     first = torch.cat([torch.ones(width, 1), torch.eye(width)[:, : width - 1]], 1).double()
-    return torch.linalg.qr(first).Q[:, 1:]
+    basis: Tensor = torch.linalg.qr(first).Q[:, 1:]
+    return basis

@@ -128,13 +128,11 @@ class SyntheticInputs:
                 found = _inverted(models, drawn, budget, too_long, progress)
             else:
                 found = SyntheticInputs(drawn, too_long, matching=_first(drawn, budget.images))
-            if budget.convolutions and found.why_not and not plain:
-                return SyntheticInputs(why_not=found.why_not)
             assert found.batches is not None, "there are inputs, though maybe of less use"
-            why_not = _unusable(models, found.batches)
-        if why_not:
-            return SyntheticInputs(why_not=why_not)
-        return replace(found, why_not="", chosen="" if chosen is None else str(chosen))
+            of_no_use = found.why_not if budget.convolutions and not plain else ""
+            why_not = of_no_use or _unusable(models, found.batches)
+        told = "" if chosen is None else str(chosen)
+        return SyntheticInputs(why_not=why_not) if why_not else replace(found, why_not="", chosen=told)
 
 
 def _sampled(models: Sequence[nn.Module], language: Language, budget: Budget, seed: int) -> SyntheticInputs:

@@ -10,6 +10,7 @@ here: random tokens for all other networks (`noise`).
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -24,6 +25,8 @@ from .noise import BATCHES, vocabulary_of
 
 SAMPLED = 200  # texts: a correction was found to gain little from more
 SAME = 1e-3  # of their size, by which scores may differ and still be the same
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,6 +48,7 @@ class Language:
     grows: bool
 
     @staticmethod
+    @torch.no_grad()
     def of(model: nn.Module, example: Arguments) -> Language | None:
         """How a network writes texts; none where it does not.
 
@@ -70,7 +74,8 @@ class Language:
             return None
         try:
             grows = _same(self.scores(model, tokens[:, :-1]), scores[:, :-1])
-        except Exception:  # noqa: BLE001 (the network's own code runs here: it takes texts of one length only)
+        except Exception as error:  # the network's own code runs here, and may raise anything: it takes one length only
+            _log.debug("%s takes no shorter texts: %r", type(model).__name__, error)
             grows = False
         return Language(self.example, self.place, self.output, self.vocabulary, grows)
 
@@ -86,6 +91,7 @@ class Language:
         args, kwargs = self.inputs(tokens)
         return tensors_in(model(*args, **kwargs))[self.output]
 
+    @torch.no_grad()
     def written(self, model: nn.Module, texts: int, random: torch.Generator) -> Tensor:
         """Texts [texts, places] that a network writes, as long as the example's."""
         like = pytree.tree_leaves((self.example.args, dict(self.example.kwargs)))[self.place]
@@ -97,7 +103,9 @@ class Language:
         return tokens
 
 
-def sampled_inputs(models: Sequence[nn.Module], language: Language, *, samples: int = SAMPLED, seed: int = 0) -> Batches:
+def sampled_inputs(
+    models: Sequence[nn.Module], language: Language, *, samples: int = SAMPLED, seed: int = 0
+) -> Batches:
     """Batches of texts that the networks write, each batch by equal shares.
 
     Args:
@@ -108,8 +116,7 @@ def sampled_inputs(models: Sequence[nn.Module], language: Language, *, samples: 
     """
     random = torch.Generator().manual_seed(seed)
     each = max(1, -(-samples // (len(models) * BATCHES)))
-    with torch.no_grad():
-        texts = [language.written(model, each * BATCHES, random) for model in models]
+    texts = [language.written(model, each * BATCHES, random) for model in models]
     mixed = [torch.cat(parts) for parts in zip(*(own.split(each) for own in texts), strict=True)]
     batches = [language.inputs(tokens) for tokens in mixed]
     return Batches(batches, len(batches), lambda model, batch: model(*batch[0], **batch[1]))
