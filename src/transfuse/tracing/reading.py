@@ -46,14 +46,15 @@ class Reading:
 
 
 def read(
-    recording: Recording, state: Mapping[str, Tensor], *, rules: Mapping[str, Rule], unknown: Unknown = "fix"
-) -> Reading:
-    """Read every operation of a recording by its rule.
+    recording: Recording, state: Mapping[str, Tensor], *, rules: Mapping[str, Rule], unknown: Unknown = "fix",
+    algebra: Algebra | None = None,
+) -> Reading:  # fmt: skip
+    """Read every operation of a recording by its rule, in the algebra of units (default) or in another one.
 
     Raises:
         TraceError: for an operation without a rule, if `unknown` is "raise".
     """
-    reader = _Reader(recording, state, rules, unknown)
+    reader = _Reader(recording, state, rules, unknown, algebra or Algebra())
     for node in recording.graph.nodes:
         if node in reader.live or node in reader.idle:
             reader.step(node)
@@ -62,10 +63,15 @@ def read(
 
 class _Reader:
     def __init__(
-        self, recording: Recording, state: Mapping[str, Tensor], rules: Mapping[str, Rule], unknown: Unknown
+        self,
+        recording: Recording,
+        state: Mapping[str, Tensor],
+        rules: Mapping[str, Rule],
+        unknown: Unknown,
+        algebra: Algebra,
     ) -> None:
         self.recording, self.state, self.rules, self.unknown = recording, state, rules, unknown
-        self.algebra = Algebra()
+        self.algebra = algebra
         self.reading = Reading(self.algebra.registry)
         self.values: dict[fx.Node, Any] = {}
         self.live = _live(recording.graph)
@@ -112,9 +118,10 @@ class _Reader:
             self.reading.idle.add(name)
         if not (tensor.is_floating_point() or tensor.is_complex()):
             return tensor.clone()
-        labels = self.algebra.parameter(tensor.shape)
+        labels = self.algebra.parameter(tensor.shape, name)
         axes = [axis for axis, length in enumerate(tensor.shape) if length > 1]
-        self.reading.ids[name] = {axis: ids.reshape(-1) for axis, ids in zip(axes, labels.units, strict=True)}
+        if labels.units:  # other algebras have none
+            self.reading.ids[name] = {axis: ids.reshape(-1) for axis, ids in zip(axes, labels.units, strict=True)}
         return labels
 
     def _output(self, node: fx.Node) -> None:

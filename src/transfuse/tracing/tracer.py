@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from typing import Any
 
 import torch
@@ -19,6 +20,7 @@ from .proof import verify
 from .reading import Reading, Unknown, read
 from .recording import Recorder, record
 from .resolving import resolve
+from .rotating import with_rotations
 from .rules import RULES, Rule
 from .untaken import Unused, without_untaken
 
@@ -91,8 +93,10 @@ def trace(  # noqa: PLR0913
         check_runs(model, state, inputs)
         recording = record(model, state, inputs, recorder)
         with _on_cpu():
-            reading = read(recording, state, rules={**RULES, **(rules or {})}, unknown=unknown)
-            layout, warning = _resolved(reading, state, unused)
+            table = {**RULES, **(rules or {})}
+            reading = read(recording, state, rules=table, unknown=unknown)
+            rotated = partial(with_rotations, recording, state, rules=table, unknown=unknown)
+            layout, warning = _resolved(reading, state, unused, rotated)
         if proof:
             verify(model, state, inputs, layout)
     if warning:
@@ -105,10 +109,12 @@ def _on_cpu() -> AbstractContextManager[object]:
     return nullcontext() if torch.get_default_device().type == "cpu" else torch.device("cpu")
 
 
-def _resolved(reading: Reading, state: State, unused: Unused) -> tuple[Layout, str]:
+def _resolved(
+    reading: Reading, state: State, unused: Unused, rotated: Callable[[Layout, Mapping[str, str]], Layout]
+) -> tuple[Layout, str]:
     """The layout of what was read, right for branches that were not taken too, and what to warn of."""
     shapes, canonical = {name: tuple(tensor.shape) for name, tensor in state.items()}, canonical_names(state)
-    layout = resolve(reading, shapes, canonical)
+    layout = rotated(resolve(reading, shapes, canonical), canonical)
     left_out = [name for name in state if canonical[name] not in reading.used and _may_move(state[name])]
     return without_untaken(reading, layout, {name: shapes[name] for name in left_out}, unused)
 
