@@ -26,7 +26,7 @@ from .affine import sampled
 from .elimination import RIDGE, eliminated, features_of, handed_out
 from .readers import Reader, inputs_of, readers_by_space
 from .refit import refit_sites
-from .streams import projected_streams
+from .streams import projected_streams, with_streams
 from .task import Task, check_numbers
 from .units import Made
 
@@ -80,7 +80,7 @@ def select_units(task: Task, *, balanced: bool = True) -> Kept:
     assert task.units is not None, "the table says that selection needs units"
     own = replace(task, parents=task.units.parents, carry=())
     streams = projected_streams(own, task.units.made(task.weights, task.network).problem)
-    made = task.units.made(task.weights, task.network, folding=streams).with_selected(streams)
+    made = with_streams(task.units.made(task.weights, task.network, folding=streams), streams)
     sites = observe(own.parents[0], next(iter(task.batches)).run)
     readers = readers_by_space(sites, made.problem)
     grams = _grams(own, [reader for by in readers.values() for reader in by])

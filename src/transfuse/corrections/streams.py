@@ -14,8 +14,8 @@ proportions. No matching is needed.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import torch
@@ -26,6 +26,7 @@ from ..barycenter import Problem
 from ..layout.moving import Pair
 from .affine import rows_of, sampled
 from .task import Task, check_numbers
+from .units import Made
 
 SAMPLES = 4096  # places of the stream that are looked at in a batch
 TINY = 1e-30  # keeps what never varies from being divided by zero
@@ -95,6 +96,21 @@ def projected_streams(task: Task, problem: Problem) -> dict[str, list[Projected]
     return found
 
 
+def with_streams(made: Made, streams: Mapping[str, Sequence[Projected]]) -> Made:
+    """A network of folded parents, with their streams projected.
+
+    A norm that keeps its bias, since a reader has none to take it, adds it to what is read and not to what is written:
+    it is scaled here so that it is carried as such.
+    """
+    problem = made.problem
+    states = [dict(state) for state in problem.states]
+    for fold in (fold for fold in problem.layout.folds_of(streams) if fold.keeps_bias):
+        for state, own in zip(states, streams[problem.layout.tensors[fold.gain][0].alone], strict=True):
+            both = own.written * own.read
+            state[fold.bias] = state[fold.bias] / both if both else state[fold.bias]
+    return replace(made, problem=replace(problem, states=states)).with_selected(streams)
+
+
 def _layers(task: Task, problem: Problem, space: str, *, centred: bool) -> Layers | None:
     """The streams of one space between the layers; nothing if no layer is seen to add to it."""
     writers = {pair.target.tensor: pair for pair in problem.blocks_of[space]
@@ -142,8 +158,7 @@ def _projected(layers: Layers, weights: Sequence[float], width: int, *, centred:
     total = torch.stack([each / each.diagonal().sum().clamp_min(TINY) for each in scaled]).sum(0)
     basis = _complement(width) if centred else torch.eye(width, dtype=torch.float64)
     kept = min(basis.shape[1], len(total) - centred * len(layers.widths))
-    principal = torch.linalg.eigh(total).eigenvectors[:, len(total) - kept :]
-    directions = principal @ basis[:, :kept].T
+    directions = principal_directions(total)[:, :kept] @ basis[:, :kept].T
     whole = [math.sqrt(max(float(((directions.T @ each) * directions.T).sum()) / width, TINY)) for each in scaled]
     parts = directions.split(list(layers.widths))
     ratios = [_middle([ours / theirs for ours, theirs in zip(whole, own, strict=True)]) for own in sizes]
@@ -151,6 +166,12 @@ def _projected(layers: Layers, weights: Sequence[float], width: int, *, centred:
         Projected(part, factor, ratio / factor if factor else 0.0, share)
         for part, factor, ratio, share in zip(parts, factors, ratios, weights, strict=True)
     ]
+
+
+def principal_directions(products: Tensor) -> Tensor:
+    """Directions [dimensions, directions] of products of dimensions, those in which they vary most first."""
+    directions: Tensor = torch.linalg.eigh(products).eigenvectors.flip(1)
+    return directions
 
 
 def _middle(sizes: Sequence[float]) -> float:

@@ -1,0 +1,127 @@
+"""Transformers by selection: heads whole, streams by their principal directions, in all ways in which they are written."""
+
+import copy
+import functools
+
+import numpy as np
+import pytest
+import torch
+
+import transfuse
+from attention import INPUTS, PLACES, PRE_NORM, post_norm
+from transfuse.corrections import selection, streams
+from transfuse.layout import random_elements
+from zoo import livened
+
+X = torch.randn(120, PLACES, INPUTS, generator=torch.Generator().manual_seed(0)).double()
+
+
+def network(name, seed):
+    torch.manual_seed(seed)
+    return livened(PRE_NORM[name]()).double().eval()
+
+
+@functools.cache
+def layout_of(name):
+    return transfuse.trace(network(name, 0), X[:2])
+
+
+def selected(models, weights=None, name="fused"):
+    options = {"layout": layout_of(name), "method": "selection", "weights": weights, "aim": "mean"}
+    return transfuse.correct(models[0], X, models, **options)
+
+
+def distance(model, models, weights=None):
+    """Squared distance of outputs to the mean of the models' outputs, relative to how these vary."""
+    shares = weights or [1 / len(models)] * len(models)
+    with torch.no_grad():
+        mean = sum(share * each(X) for share, each in zip(shares, models, strict=True))
+        return float((model(X) - mean).square().sum() / (mean - mean.mean(0)).square().sum())
+
+
+def turned(model, name):
+    """The same function: the stream rotated, heads and units in another order and scale."""
+    layout = layout_of(name)
+    elements = random_elements(layout, layout.widths(model.state_dict()), np.random.default_rng(0))
+    twin = copy.deepcopy(model)
+    twin.load_state_dict(transfuse.permute(model.state_dict(), layout, elements))
+    torch.testing.assert_close(twin(X[:5]), model(X[:5]))
+    return twin
+
+
+SLOW = [pytest.param(name, marks=pytest.mark.long) for name in ("multihead", "fused")]
+
+
+@pytest.mark.parametrize("name", ["einsum", "encoder", "rms", *SLOW])
+def test_a_network_and_its_turned_twin_give_the_network_back(name):
+    model = network(name, 0)
+    found, layout = selected([model, turned(model, name)], name=name), layout_of(name)
+    assert distance(found, [model]) < (1e-3 if name == "einsum" else 1e-4)  # a norm's bias without one that takes it
+    heads = [space.name for space in layout.spaces if space.units == 3]
+    assert len(heads) == 2
+    assert all(sum(found.correction.kept[space]) == 3 for space in heads)
+    assert set(found.correction.kept).isdisjoint(layout.rotating)
+
+
+def test_the_stream_of_a_post_norm_network_is_averaged_and_its_heads_are_selected():
+    torch.manual_seed(0)
+    model = livened(post_norm()).double().eval()
+    layout = transfuse.trace(model, X[:2])
+    assert not layout.rotating
+    found = transfuse.correct(model, X, [model, copy.deepcopy(model)], layout=layout, method="selection", aim="mean")
+    assert distance(found, [model]) < 1e-4
+    assert sum(sum(kept) == 3 for kept in found.correction.kept.values()) == 2
+
+
+def test_weight_on_one_network_gives_that_network():
+    models = [network("fused", 0), network("fused", 1)]
+    found = selected(models, [0.0, 1.0])
+    assert distance(found, models, [0.0, 1.0]) < 1e-4
+    assert all(kept[0] == 0 for kept in found.correction.kept.values())
+
+
+def test_the_order_of_networks_does_not_matter():
+    models = [network("fused", seed) for seed in range(3)]
+    one, other = selected(models), selected(models[::-1])
+    assert distance(one, models) == pytest.approx(distance(other, models), rel=0.05)
+
+
+def test_a_network_with_large_numbers_does_not_push_the_others_out():
+    models = [network("fused", 0), network("fused", 1)]
+    loud = copy.deepcopy(models[0])
+    with torch.no_grad():  # what is read through norms is the same
+        for tensor in (loud.embed.weight, loud.embed.bias, loud.positions):
+            tensor.mul_(50.0)
+        for layer in loud.layers:
+            for tensor in (layer.attention.out.weight, layer.attention.out.bias):
+                tensor.mul_(50.0)
+            for tensor in (layer.inner[2].weight, layer.inner[2].bias):
+                tensor.mul_(50.0)
+    torch.testing.assert_close(loud(X), models[0](X), rtol=1e-3, atol=1e-3)
+    assert distance(selected([loud, models[1]]), models) == pytest.approx(distance(selected(models), models), rel=0.2)
+
+
+def uneven(model):
+    """The model with heads and units of which some say much less than others, as in networks that were trained."""
+    factors = torch.exp(1.5 * torch.randn(100, generator=torch.Generator().manual_seed(0))).double()
+    with torch.no_grad():
+        for layer in model.layers:
+            layer.attention.out.weight.mul_(torch.tensor([2.0, 1.0, 0.1]).repeat_interleave(4))
+            layer.inner[2].weight.mul_(factors[: layer.inner[2].weight.shape[1]])
+    return model
+
+
+def test_random_heads_units_and_directions_are_clearly_worse(monkeypatch):
+    models = [uneven(network("fused", seed)) for seed in range(2)]
+    chosen = distance(selected(models), models)
+    generator = torch.Generator().manual_seed(0)
+
+    def random_units(gram, weights, keep, *, size):
+        return torch.randperm(len(gram) // size, generator=generator)[:keep].sort().values
+
+    def random_directions(products):
+        return torch.linalg.qr(torch.randn(products.shape, generator=generator, dtype=torch.float64)).Q
+
+    monkeypatch.setattr(selection, "eliminated", random_units)
+    monkeypatch.setattr(streams, "principal_directions", random_directions)
+    assert chosen < 0.6 * min(distance(selected(models), models) for _ in range(3))
