@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import torch
 from torch import Tensor, nn
@@ -21,6 +22,8 @@ from ..modules import state_of
 from ..types import State
 from .batches import Batches
 from .sites import Seen, observe, together
+
+EQUAL: Mapping[str, float] = MappingProxyType({})  # every weight counts alike
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,18 +48,19 @@ class Terms:
         return {space for axes in self.axes.values() for space in axes[1].spaces}
 
     def beside(
-        self, states: Sequence[State], layout: Layout
+        self, states: Sequence[State], layout: Layout, importance: Mapping[str, float] = EQUAL
     ) -> tuple[list[dict[str, Tensor]], Layout, dict[str, float]]:
         """States and layout with these activations in them, and by name how much each of these counts.
 
-        In sum activations have the same square as weights. Correlations of few samples are mostly chance, so a tensor
-        counts by its samples: `samples / (samples + units)`.
+        In sum activations have the same square as weights, each of which counts by its importance. Correlations of few
+        samples are mostly chance, so a tensor counts by its samples: `samples / (samples + units)`.
         """
         known = self.spaces
         moving = {name: axes for name, axes in layout.tensors.items() if _spaces(axes)}
         kept = {name: axes for name, axes in moving.items() if self.weights or not _spaces(axes) <= known}
         squares = [
-            sum(_square(each, names) for each in of) for of, names in ((states, moving), (self.states, self.axes))
+            sum(_square(each, names, importance) for each in of)
+            for of, names in ((states, moving), (self.states, self.axes))
         ]
         size = squares[0] / max(squares[1], 1e-30)
         like = next(tensor for tensor in states[0].values() if tensor.is_floating_point())
@@ -66,8 +70,8 @@ class Terms:
         ]
         units = {name: sum(own[name].shape[1] for own in self.states) / len(states) for name in self.axes}
         trust = {name: count / (count + units[name]) for name, count in self.samples.items()}
-        importance = {name: size * trust[name] for name in self.axes}
-        return mixed, Layout(layout.spaces, {**kept, **self.axes}, reduced=layout.reduced), importance
+        count = {name: size * trust[name] for name in self.axes}
+        return mixed, Layout(layout.spaces, {**kept, **self.axes}, reduced=layout.reduced), count
 
 
 def _spaces(axes: Sequence[Axis]) -> set[str]:
@@ -75,9 +79,13 @@ def _spaces(axes: Sequence[Axis]) -> set[str]:
     return {space for axis in axes for space in axis.spaces}
 
 
-def _square(state: State, names: Iterable[str]) -> float:
-    """The sum of all squared numbers of some tensors."""
-    return sum(float(state[name].double().square().sum()) for name in names if state[name].is_floating_point())
+def _square(state: State, names: Iterable[str], importance: Mapping[str, float]) -> float:
+    """The sum of all squared numbers of some tensors, each counted by its importance (default: 1)."""
+    return sum(
+        importance.get(name, 1.0) * float(state[name].double().square().sum())
+        for name in names
+        if state[name].is_floating_point()
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,11 +111,18 @@ class Products:
         """Sums over both sets of samples."""
         return Products(self.count + other.count, self.first + other.first, self.second + other.second)
 
-    def rows(self) -> Tensor:
-        """Rows R [row, column] with `R' R` the correlations of the columns; a column that never varies is 0."""
+    def rows(self, together: Sequence[int] = ()) -> Tensor:
+        """Rows R [row, column] with `R' R` the correlations of the columns; a column that never varies is 0.
+
+        Where units may be rotated no column is divided by its own spread, which a rotation would not keep: so many
+        columns `together`, those of each model, are divided by the root of their mean variance.
+        """
         mean = self.first / self.count
         covariance = self.second / self.count - torch.outer(mean, mean)
         spread = covariance.diagonal().clamp_min(0.0).sqrt()
+        if together:
+            parts = [part.square().mean().sqrt().expand(len(part)) for part in spread.split(list(together))]
+            spread = torch.cat(parts)
         alive = spread > 1e-6 * (mean.abs() + spread.max()).clamp_min(1e-300)
         scale = torch.where(alive, 1 / spread.clamp_min(1e-300), 0.0)
         values, vectors = torch.linalg.eigh(covariance * torch.outer(scale, scale))
@@ -142,7 +157,8 @@ def activation_terms(models: Sequence[nn.Module], layout: Layout, batches: Batch
     if strange := sorted({key[0] for key, found in sums.items() if not bool(found.second.isfinite().all())}):
         raise InputError(listing("NaN or infinity on the data; check the inputs and the weights. Seen at", strange))
     for key, products in sums.items():
-        name, rows = f"activations at {key[0]} of {key[1]}", products.rows()
+        turns = [len(own[key].positions) for own in blocks] if layout[key[1]].rotations else []
+        name, rows = f"activations at {key[0]} of {key[1]}", products.rows(turns)
         even = not bool(blocks[0][key].odd.all())
         axes[name] = (Axis((Fixed(len(rows)),)), Axis((Run((Slot(key[1], even),)),)))
         parts = rows.split([len(own[key].positions) for own in blocks], 1)

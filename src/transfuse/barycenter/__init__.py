@@ -2,10 +2,11 @@
 
 from .coupling import Coupling, CouplingMatrices, Couplings, Plan, packed, reversible
 from .history import Step
+from .importance import importance_by_layer
 from .matching import Distance, Matching
 from .objective import averaged, averages, mean, objective_of
 from .problem import Problem
-from .starts import Start, distilled_target, merged, random_target, shuffled
+from .starts import Start, anchored, distilled_target, merged, random_target, shuffled
 from .sweeps import cycle_consistent, jointly, layer_by_layer, matched_averaging, merge_many
 
 __all__ = [
@@ -18,10 +19,12 @@ __all__ = [
     "Problem",
     "Start",
     "Step",
+    "anchored",
     "averaged",
     "averages",
     "cycle_consistent",
     "distilled_target",
+    "importance_by_layer",
     "jointly",
     "layer_by_layer",
     "matched_averaging",

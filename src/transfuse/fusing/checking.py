@@ -94,6 +94,11 @@ class Ready:
         wanted = target_widths(layout, layout.widths(states[0]), widths or {})
         return Ready(states, layout, shares, wanted, frozenset(widths or ()))
 
+    def layout_for(self, row: Method) -> Layout:
+        """The layout as a method uses it: with rotations if it rotates, and all models have the target's widths."""
+        equal = all(self.layout.widths(state) == dict(self.widths) for state in self.states)
+        return self.layout if row.rotations and equal else self.layout.without_rotations()
+
 
 def target_widths(layout: Layout, own: Mapping[str, int], wanted: Mapping[str, int]) -> dict[str, int]:
     """The widths of the result: those asked for, and the first model's where none is."""

@@ -28,7 +28,7 @@ from ..arguments import (
 from ..barycenter import reversible
 from ..corrections import AUTO, AUTO_AIM, NONE, checked_aim
 from ..errors import InputError, listing
-from ..layout import LAYOUT, Layout, in_scale_of
+from ..layout import LAYOUT, Layout, folded, in_scale_of, unfolded
 from ..lazy import in_type
 from ..methods import Method
 from ..modules import (
@@ -130,7 +130,8 @@ def fuse(  # noqa: PLR0913
         given = _Given.of(models, target, layout, how)
         ready = Ready.of(given.states, given.layout, weights=weights, widths=given.widths)
         inputs = given.inputs(how, seed, progress)
-        activations = inputs.activations(given.models, given.layout, terms or row.terms)
+        layout = ready.layout_for(row)
+        activations = inputs.activations(_folded(given.models, layout), layout, terms or row.terms)
     states = fused_states(chosen, ready, activations, seed=seed, progress=progress)
     with alone():
         return _finished(given, how, states, inputs, progress)
@@ -225,6 +226,13 @@ def _finished(given: _Given, how: _Wanted, states: FusedStates, inputs: Inputs, 
     return Fusion(model, aligned, states, tuple(given.models), correction, told)
 
 
+def _folded(models: Sequence[nn.Module], layout: Layout) -> Sequence[nn.Module]:
+    """The models, with norms over units that rotate folded: what these give can be compared then."""
+    if not layout.folds:
+        return models
+    return [with_state(model, folded(model_state(model), layout)) for model in models]
+
+
 def _aligned(model: nn.Module, into: nn.Module, state: State) -> nn.Module:
     """A model in the common order: a copy of itself, or of the target where that has other widths."""
     own = model_state(model)
@@ -286,6 +294,8 @@ def align(
 ) -> nn.Module:
     """A copy of a network that computes the same function, with its units in the order (and scale) of a reference.
 
+    Norms over units that were rotated get the gains and biases of the reference.
+
     Raises:
         InputError: the reference has other widths, in which the network cannot compute the same.
     """
@@ -298,5 +308,8 @@ def align(
     twin = fusion.aligned[1]
     own = model_state(twin)
     kind = type_of([own, model_state(to)])
-    moved = in_scale_of(working_state(model_state(to), kind), working_state(own, kind), fusion.layout)
+    reference, turned = working_state(model_state(to), kind), fusion.states.rotated
+    plain = folded(reference, fusion.layout, spaces=turned)
+    moved = in_scale_of(plain, working_state(own, kind), fusion.layout)
+    moved = unfolded(reference, moved, fusion.layout, spaces=turned)
     return with_state(twin, {name: in_type(name, tensor, own[name].dtype, own) for name, tensor in moved.items()})

@@ -26,9 +26,9 @@ from ..arguments import (
     instance,
     optional,
 )
-from ..barycenter import CouplingMatrices, Problem, Step, objective_of
+from ..barycenter import CouplingMatrices, Problem, Step, importance_by_layer, objective_of
 from ..errors import InputError
-from ..layout import LAYOUT, Layout
+from ..layout import LAYOUT, Layout, Rotation
 from ..lazy import LazyState
 from ..progress import Progress, watching
 from ..types import State
@@ -99,7 +99,8 @@ def fused_states(  # noqa: PLR0913
         InputError: the numbers in the states cannot be fused.
     """
     started = time.perf_counter()
-    row, states, layout, shares, wanted = chosen.row, ready.states, ready.layout, ready.shares, ready.widths
+    row, states, shares, wanted = chosen.row, ready.states, ready.shares, ready.widths
+    layout = ready.layout_for(row)
     check_states(states, layout, type_of(states))
     warn_of_widths(ready)
     own = working_states(states, layout, balance=row.balance, low_memory=low_memory)
@@ -110,6 +111,9 @@ def fused_states(  # noqa: PLR0913
     if activations:  # they count in the objective that is told
         steps = Step.told(steps, lambda: objective_of(problem, found))
     couplings = as_first_model([found[order.index(model)] for model in range(len(own))])
+    if still := [name for name in layout.rotating if not any(isinstance(each[name], Rotation) for each in couplings)]:
+        layout = layout.without_rotations(still)  # where nothing is rotated, norms stay as they were
+        own = working_states(states, layout, balance=row.balance, low_memory=low_memory)
     plain = Problem(own, layout, shares, wanted)
     if any(isinstance(state, LazyState) for state in states):
         made = lazy_outputs(plain, couplings, states)
@@ -125,7 +129,7 @@ def fused_states(  # noqa: PLR0913
         status="; ".join(step.note for step in history if step.note) or "converged",
         method=chosen.method,
         weights=tuple(shares),
-        layout=layout,
+        layout=ready.layout,
         seed=seed,
         options=chosen.options,
         seconds=time.perf_counter() - started,
@@ -138,7 +142,9 @@ def _problem(
 ) -> Problem:  # fmt: skip
     """The models in an order, with activations as further terms if they count."""
     proportions = [shares[model] for model in order]
+    moving = [name for name, axes in layout.tensors.items() if any(axis.spaces for axis in axes)]
+    importance = importance_by_layer(own, moving) if layout.rotating else {}
     if activations is None:
-        return Problem([own[model] for model in order], layout, proportions, widths)
-    states, layout, importance = activations.beside(own, layout)
-    return Problem([states[model] for model in order], layout, proportions, widths, importance)
+        return Problem([own[model] for model in order], layout, proportions, widths, importance)
+    states, layout, beside = activations.beside(own, layout, importance)
+    return Problem([states[model] for model in order], layout, proportions, widths, {**importance, **beside})

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 import torch
 from torch import Tensor
 
-from ..layout import Layout, balanced
+from ..layout import Layout, balanced, folded
 from ..lazy import Entry, LazyState, entries_of
 from ..types import State
 
@@ -44,12 +44,12 @@ def working_state(state: State, kind: torch.dtype) -> State:
 
 
 def working_states(states: Sequence[State], layout: Layout, *, balance: bool, low_memory: bool = False) -> list[State]:
-    """States to work on: of one safe type, and in a canonical scale if `balance`.
+    """States to work on: of one safe type, with norms over units that rotate folded, in a canonical scale if `balance`.
 
     A lazy state is read once and kept, unless `low_memory`: then every tensor is read again whenever it is needed.
     """
     kind = type_of(states)
-    own = [working_state(state, kind) for state in states]
+    own = [folded(working_state(state, kind), layout) for state in states]
     if balance:
         own = [balanced(state, layout) for state in own]
     return own if low_memory else [dict(state) for state in own]
