@@ -8,8 +8,8 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-WIDTH, HEADS, HIDDEN, PLACES, CLASSES = 12, 3, 10, 5, 4
-INPUTS = 6
+WIDTH, HEADS, HIDDEN, PLACES, CLASSES = 12, 3, 10, 8, 10
+INPUTS = 8
 
 
 class Fused(nn.Module):

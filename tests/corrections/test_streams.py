@@ -1,4 +1,4 @@
-"""Transformers by selection: heads whole, streams by their principal directions, in all ways in which they are written."""
+"""Transformers by selection: heads whole, streams by principal directions, in all ways in which they are written."""
 
 import copy
 import functools
@@ -6,10 +6,12 @@ import functools
 import numpy as np
 import pytest
 import torch
+from torch.nn import functional as F
 
 import transfuse
 from attention import INPUTS, PLACES, PRE_NORM, post_norm
 from transfuse.corrections import selection, streams
+from transfuse.demo.data import digits
 from transfuse.layout import random_elements
 from zoo import livened
 
@@ -26,17 +28,17 @@ def layout_of(name):
     return transfuse.trace(network(name, 0), X[:2])
 
 
-def selected(models, weights=None, name="fused"):
+def selected(models, weights=None, name="fused", data=X):
     options = {"layout": layout_of(name), "method": "selection", "weights": weights, "aim": "mean"}
-    return transfuse.correct(models[0], X, models, **options)
+    return transfuse.correct(models[0], data, models, **options)
 
 
-def distance(model, models, weights=None):
+def distance(model, models, weights=None, data=X):
     """Squared distance of outputs to the mean of the models' outputs, relative to how these vary."""
     shares = weights or [1 / len(models)] * len(models)
     with torch.no_grad():
-        mean = sum(share * each(X) for share, each in zip(shares, models, strict=True))
-        return float((model(X) - mean).square().sum() / (mean - mean.mean(0)).square().sum())
+        mean = sum(share * each(data) for share, each in zip(shares, models, strict=True))
+        return float((model(data) - mean).square().sum() / (mean - mean.mean(0)).square().sum())
 
 
 def turned(model, name):
@@ -56,7 +58,7 @@ SLOW = [pytest.param(name, marks=pytest.mark.long) for name in ("multihead", "fu
 def test_a_network_and_its_turned_twin_give_the_network_back(name):
     model = network(name, 0)
     found, layout = selected([model, turned(model, name)], name=name), layout_of(name)
-    assert distance(found, [model]) < (1e-3 if name == "einsum" else 1e-4)  # a norm's bias without one that takes it
+    assert distance(found, [model]) < (5e-3 if name == "einsum" else 1e-4)  # whose norms keep a bias that has a mean
     heads = [space.name for space in layout.spaces if space.units == 3]
     assert len(heads) == 2
     assert all(sum(found.correction.kept[space]) == 3 for space in heads)
@@ -101,19 +103,21 @@ def test_a_network_with_large_numbers_does_not_push_the_others_out():
     assert distance(selected([loud, models[1]]), models) == pytest.approx(distance(selected(models), models), rel=0.2)
 
 
-def uneven(model):
-    """The model with heads and units of which some say much less than others, as in networks that were trained."""
-    factors = torch.exp(1.5 * torch.randn(100, generator=torch.Generator().manual_seed(0))).double()
-    with torch.no_grad():
-        for layer in model.layers:
-            layer.attention.out.weight.mul_(torch.tensor([2.0, 1.0, 0.1]).repeat_interleave(4))
-            layer.inner[2].weight.mul_(factors[: layer.inner[2].weight.shape[1]])
-    return model
+def trained(seed):
+    """A transformer that was trained for seconds to tell digits apart, row by row."""
+    torch.manual_seed(seed)
+    model = PRE_NORM["fused"]()
+    images, labels = digits("train")
+    adam = torch.optim.Adam(model.parameters(), 1e-2)
+    for rows in torch.randint(len(images), (150, 64)):
+        adam.zero_grad()
+        F.cross_entropy(model(images[rows, 0]), labels[rows]).backward()
+        adam.step()
+    return model.eval()
 
 
 def test_random_heads_units_and_directions_are_clearly_worse(monkeypatch):
-    models = [uneven(network("fused", seed)) for seed in range(2)]
-    chosen = distance(selected(models), models)
+    models, images = [trained(seed) for seed in range(2)], digits("test")[0][:, 0]
     generator = torch.Generator().manual_seed(0)
 
     def random_units(gram, weights, keep, *, size):
@@ -122,6 +126,7 @@ def test_random_heads_units_and_directions_are_clearly_worse(monkeypatch):
     def random_directions(products):
         return torch.linalg.qr(torch.randn(products.shape, generator=generator, dtype=torch.float64)).Q
 
+    chosen = distance(selected(models, data=images), models, data=images)
     monkeypatch.setattr(selection, "eliminated", random_units)
     monkeypatch.setattr(streams, "principal_directions", random_directions)
-    assert chosen < 0.6 * min(distance(selected(models), models) for _ in range(3))
+    assert chosen < 0.6 * min(distance(selected(models, data=images), models, data=images) for _ in range(3))
