@@ -59,7 +59,7 @@ def _settings(name: str, kind: Kind) -> Iterator[tuple[str, Setting]]:
 
 
 def _cells(name: str, kind: Kind) -> Iterator[Cell]:
-    rows = (*CONTROLS, "vanilla", "rebasin", *MADE)
+    rows = (*CONTROLS, "vanilla", "rebasin", "procrustes", *MADE)
     yield Cell(kind.title, (name,), ("base", *rows), family=CONDITIONS["same"])
     pair = (f"{name}-halves-a", f"{name}-halves-b")
     yield Cell(f"{kind.title}, halves", pair, ("first", "second", *rows), family=CONDITIONS["halves"])

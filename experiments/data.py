@@ -18,7 +18,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from transfuse import InputError
-from transfuse.demo.data import digits
+from transfuse.demo.data import DEVIATION, MEAN, digits
 
 from . import readers, text
 from .records import Data
@@ -158,7 +158,11 @@ def _digits(data: Data) -> Official:
     for images, labels in (digits("train"), digits("test")):
         if data.name == "digits32":
             images = F.interpolate(images, scale_factor=4).repeat(1, 3, 1, 1)
-        parts.append(Examples(images[:, 0] if data.view == "rows" else images, labels))
+        if data.view == "characters":
+            pixels = (images * DEVIATION + MEAN).round().to(torch.uint8).flatten(1)
+            parts.append(Examples(pixels[:, :-1], pixels[:, 1:], topics=labels))
+        else:
+            parts.append(Examples(images[:, 0] if data.view == "rows" else images, labels))
     return Official(parts[0], parts[1], notes=("digits that ship with transfuse, 8 x 8",))
 
 

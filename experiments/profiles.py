@@ -165,7 +165,11 @@ SMALL = {
     "resnet18": Build("resnet18", {"width": 4}),
     "resnet18_plain": Build("resnet18_plain", {"width": 4}),
     "resnet20": Build("resnet20", {"width": 4}),
+    "vit": Build("vit", {"width": 8, "heads": 2, "hidden": 12, "layers": 1, "patch": 4, "image": (1, 8)}),
+    "characters": Build("characters", {"width": 8, "heads": 2, "hidden": 12, "layers": 1, "tokens": 17}),
+    "llama": Build("llama", {"width": 8, "heads": 2, "hidden": 12, "layers": 1, "tokens": 17}),
 }
+READ = ("characters", "llama")  # networks that foretell what they read; here, the pixels of an image
 
 
 def _smoke(setting: Setting) -> Setting:
@@ -174,7 +178,7 @@ def _smoke(setting: Setting) -> Setting:
     kept = {name: value for name, value in setting.network.sizes.items() if name in ("bias", "norm", "layers")}
     small = SMALL.get(kind, Build(kind, {"hidden": 16, "inputs": 8}))
     image = kind.startswith(("vgg", "resnet"))
-    view: View = "rows" if kind not in SMALL else "image"
+    view: View = "rows" if kind not in SMALL else "characters" if kind in READ else "image"
     data = Data("digits32" if image else "digits", view, 64 if image else 900, 200, 200, skill=setting.data.skill)
     training = Training("adam", 1e-2, epochs=2, batch=64, keep=setting.training.keep)
     start = setting.start and replace(setting.start, setting=_smoke(setting.start.setting))

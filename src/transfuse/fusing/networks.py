@@ -205,8 +205,10 @@ class _Given:
         example = how.example if how.synthetic else None
         check_correction(how.correction, self.models[0], inputs=batches is not None or example is not None)
         example = None if how.correction == NONE else example
-        plain, has_data = how.correction != AUTO, batches is not None
-        made = SyntheticInputs.of(self.models, example, plain=plain, data=has_data, seed=seed, progress=progress)
+        made = SyntheticInputs.of(
+            self.models, example, plain=how.correction != AUTO, data=batches is not None, seed=seed,
+            streams=bool(self.layout.rotating), progress=progress,
+        )  # fmt: skip
         return Inputs(batches, made)
 
 

@@ -26,6 +26,7 @@ from .noise import drawn_inputs
 from .sampling import SAMPLED, Language, sampled_inputs
 
 MATCHING = 500  # images by which units are matched; a refit gains from more
+BESIDE = 500  # images beside data, at most: with more, they take longer than they are worth
 
 WITHOUT = "no correction by synthetic inputs: {cause}"  # the fusion itself goes on: it does not need them
 ONLY_INVERTED = (
@@ -97,7 +98,7 @@ class SyntheticInputs:
     @staticmethod
     def of(
         models: Sequence[nn.Module], example: Arguments | None, *, plain: bool, data: bool, seed: int,
-        progress: Progress = False,
+        streams: bool = False, progress: Progress = False,
     ) -> SyntheticInputs:  # fmt: skip
         """Synthetic inputs for networks of one architecture, or why there are none.
 
@@ -108,6 +109,8 @@ class SyntheticInputs:
                 use too, if there are no others.
             data: Whether there is data.
             seed: Seed of the random numbers.
+            streams: Whether the networks have linear residual streams, whose directions take many inputs: images are
+                drawn beside data, too. For other networks with convolutions that was not found to help.
             progress: Who is told how far it is.
         """
         if example is None or is_half(models[0]):
@@ -115,8 +118,9 @@ class SyntheticInputs:
         with undisturbed(*models):
             try:
                 budget = Budget.of(models[0], example, models=len(models))
-                if budget.convolutions and data:
-                    return SyntheticInputs()  # beside data they were not found to help
+                if budget.convolutions and data and not streams:
+                    return SyntheticInputs()
+                budget = replace(budget, images=min(budget.images, BESIDE)) if data else budget
                 if (language := Language.of(models[0], example)) is not None:
                     return _sampled(models, language, budget, seed)
                 chosen = chosen_images(models, example, seed=seed, invertible=budget.inverted)
