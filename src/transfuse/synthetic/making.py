@@ -96,7 +96,7 @@ class SyntheticInputs:
     chosen: str = ""
 
     @staticmethod
-    def of(
+    def of(  # noqa: PLR0913
         models: Sequence[nn.Module], example: Arguments | None, *, plain: bool, data: bool, seed: int,
         streams: bool = False, progress: Progress = False,
     ) -> SyntheticInputs:  # fmt: skip
