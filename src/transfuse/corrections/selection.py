@@ -4,7 +4,8 @@ The parents side by side are one wide network, which computes the mean of their 
 width by elimination (`elimination`): of the units of all parents those stay from which the next layers of all parents
 can still be made. What was read of the others is handed out to those that stay; then every site, from the first to the
 last, is fitted to what its own units saw in their parent, and the last to the mean of the parents' outputs (`refit`).
-Neither labels nor a matching are needed. Residual streams cannot be selected: there units are averaged, as coupled.
+Neither labels nor a matching are needed. Of attention whole heads are selected. Residual streams that are linear are
+projected on their principal directions (`streams`); the units of others are averaged, as they are coupled.
 
 Two readers of units compete for what is kept. Each counts by how much it reads, so that a parent with large numbers
 does not push the others out: all count by their proportions.
@@ -13,7 +14,7 @@ does not push the others out: all count by their proportions.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import ClassVar
@@ -22,6 +23,7 @@ import torch
 from torch import Tensor
 
 from ..activations import observe, together
+from ..layout import Layout
 from .affine import sampled
 from .elimination import RIDGE, eliminated, features_of, handed_out
 from .readers import Reader, inputs_of, readers_by_space
@@ -34,6 +36,34 @@ SAMPLES = 4096  # of what is read in a batch: a convolution sees its units at ma
 TINY = 1e-30  # keeps a reader that reads nothing from being divided by zero
 
 Kept = Mapping[str, tuple[int, ...]]  # by space: how many units of each parent are kept
+
+
+@dataclass(frozen=True)
+class Selection:
+    """What a network was made of, space by space.
+
+    Args:
+        kept: Where units were selected: how many of each parent are kept.
+        streams: Where streams were projected on their principal directions.
+        averaged: Where units were averaged, as they are coupled: why they were not selected.
+    """
+
+    kept: Kept
+    streams: Sequence[str]
+    averaged: Mapping[str, str]
+
+    @staticmethod
+    def of(layout: Layout, kept: Kept, streams: Iterable[str]) -> Selection:
+        """What was made of the spaces of a layout, given what was selected and projected."""
+        names = tuple(streams)
+        others = [space.name for space in layout.spaces if space.name not in kept and space.name not in names]
+        return Selection(kept, names, {name: _why_averaged(layout, name) for name in others})
+
+
+def _why_averaged(layout: Layout, space: str) -> str:
+    if layout[space].rotations:
+        return "no layer is seen to add to this stream"
+    return layout.unrotated.get(space) or "a residual stream, or not all that reads it is a layer that can be fitted"
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,7 +97,7 @@ class Selected:
         return kept
 
 
-def select_units(task: Task, *, balanced: bool = True) -> Kept:
+def select_units(task: Task, *, balanced: bool = True) -> Selection:
     """Make the network of a task from selected units of its parents, in place.
 
     Args:
@@ -75,7 +105,7 @@ def select_units(task: Task, *, balanced: bool = True) -> Kept:
         balanced: Whether parents count by their proportions; else by how large their numbers are.
 
     Returns:
-        How many units of each parent are kept, by space.
+        What it was made of.
     """
     assert task.units is not None, "the table says that selection needs units"
     own = replace(task, parents=task.units.parents, carry=())
@@ -98,7 +128,8 @@ def select_units(task: Task, *, balanced: bool = True) -> Kept:
     # Each unit is one parent's, so little is lost at a rectifier, and its slopes are not worth their time; states of
     # recurrent layers saturate.
     refit_sites(replace(own, carry=result.carry()), bent={seen.name for seen in sites if seen.recurrence})
-    return {space: tuple(len(part.units) for part in each) for space, each in chosen.items()}
+    kept = {space: tuple(len(part.units) for part in each) for space, each in chosen.items()}
+    return Selection.of(made.problem.layout, kept, streams)
 
 
 def _grams(task: Task, readers: Sequence[Reader]) -> dict[tuple[str, str], Tensor]:
