@@ -46,7 +46,11 @@ KINDS = {
     ),
     "agnews-llama": Kind("AG News characters, Llama", Build("llama"), TEXTS, WRITING, 4),
 }  # fmt: skip
-CONDITIONS = {"same": "all classes, different seeds", "halves": "disjoint halves of the classes"}
+CONDITIONS = {
+    "same": "all classes, different seeds",
+    "three": "all classes, three networks of different seeds",
+    "halves": "disjoint halves of the classes",
+}
 
 
 def _settings(name: str, kind: Kind) -> Iterator[tuple[str, Setting]]:
@@ -59,8 +63,9 @@ def _settings(name: str, kind: Kind) -> Iterator[tuple[str, Setting]]:
 
 
 def _cells(name: str, kind: Kind) -> Iterator[Cell]:
-    rows = (*CONTROLS, "vanilla", "rebasin", "procrustes", *MADE)
+    rows = (*CONTROLS, "vanilla", "rebasin", "procrustes", *MADE, "auto", "auto-10", "auto-500")
     yield Cell(kind.title, (name,), ("base", *rows), family=CONDITIONS["same"])
+    yield Cell(f"{kind.title}, three", (name,), ("base", *rows), 3, family=CONDITIONS["three"])
     pair = (f"{name}-halves-a", f"{name}-halves-b")
     yield Cell(f"{kind.title}, halves", pair, ("first", "second", *rows), family=CONDITIONS["halves"])
 

@@ -9,7 +9,7 @@ import torch
 from torch.nn import functional as F
 
 import transfuse
-from attention import INPUTS, PLACES, PRE_NORM, post_norm
+from attention import INPUTS, PLACES, PRE_NORM, Fused, PreNorm, Transformer, post_norm
 from transfuse.corrections import selection, streams
 from transfuse.demo.data import digits
 from transfuse.layout import random_elements
@@ -130,3 +130,36 @@ def test_random_heads_units_and_directions_are_clearly_worse(monkeypatch):
     monkeypatch.setattr(selection, "eliminated", random_units)
     monkeypatch.setattr(streams, "principal_directions", random_directions)
     assert chosen < 0.6 * min(distance(selected(models, data=images), models, data=images) for _ in range(3))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["llama", "qwen2", "phi"])
+def test_definitions_of_transformers_are_taken_apart(name):
+    pytest.importorskip("transformers")
+    from transformers_zoo import MODELS
+
+    row = next(each for each in MODELS if each.name == name)
+    model, twin = row.build(), row.build()
+    layout = transfuse.trace(model, row.inputs())
+    elements = random_elements(layout, layout.widths(model.state_dict()), np.random.default_rng(0))
+    twin.load_state_dict(transfuse.permute(model.state_dict(), layout, elements))
+    data = [row.inputs(seed) for seed in range(30)]
+    found = transfuse.correct(model, data, [model, twin], layout=layout, method="selection", aim="mean")
+    assert found.correction.disagreement["selection"] < 1e-3
+    assert f"streams by principal directions: {layout.rotating[0]}" in str(found.correction)
+
+
+def test_a_stream_that_no_layer_is_seen_to_add_to_is_averaged_and_the_result_says_so():
+    class Scaled(PreNorm):
+        """What a layer adds is scaled first."""
+
+        def forward(self, x):
+            x = x + 0.5 * self.attention(self.before(x))
+            return x + 0.5 * self.inner(self.between(x))
+
+    torch.manual_seed(0)
+    model = livened(Transformer(lambda: Scaled(Fused))).double().eval()
+    layout = transfuse.trace(model, X[:2])
+    found = transfuse.correct(model, X, [model, copy.deepcopy(model)], layout=layout, method="selection", aim="mean")
+    assert distance(found, [model]) < 1e-4
+    assert "positions.out (no layer is seen to add to this stream)" in found.correction.note
