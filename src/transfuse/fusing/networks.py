@@ -27,7 +27,7 @@ from ..arguments import (
 from ..barycenter import reversible
 from ..corrections import AUTO, AUTO_AIM, NONE, checked_aim
 from ..errors import InputError, listing
-from ..layout import LAYOUT, Layout, folded, in_scale_of, unfolded
+from ..layout import LAYOUT, Layout, balanced, folded, in_frames_of, in_scale_of, unfolded
 from ..lazy import in_type
 from ..methods import Method
 from ..modules import (
@@ -311,6 +311,7 @@ def align(
     kind = type_of([own, model_state(to)])
     reference, turned = working_state(model_state(to), kind), fusion.states.rotated
     plain = folded(reference, fusion.layout, spaces=turned)
-    moved = in_scale_of(plain, working_state(own, kind), fusion.layout)
+    moved = in_frames_of(balanced(plain, fusion.layout), working_state(own, kind), fusion.layout)
+    moved = in_scale_of(plain, moved, fusion.layout)
     moved = unfolded(reference, moved, fusion.layout, spaces=turned)
     return with_state(twin, {name: in_type(name, tensor, own[name].dtype, own) for name, tensor in moved.items()})

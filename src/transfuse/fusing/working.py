@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 import torch
 from torch import Tensor
 
-from ..layout import Layout, balanced, folded
+from ..layout import Layout, balanced, folded, frames_balanced
 from ..lazy import Entry, LazyState, entries_of
 from ..types import State
 
@@ -51,7 +51,7 @@ def working_states(states: Sequence[State], layout: Layout, *, balance: bool, lo
     kind = type_of(states)
     own = [folded(working_state(state, kind), layout) for state in states]
     if balance:
-        own = [balanced(state, layout) for state in own]
+        own = [frames_balanced(balanced(state, layout), layout) for state in own]
     return own if low_memory else [dict(state) for state in own]
 
 

@@ -4,12 +4,14 @@ from typing import TYPE_CHECKING
 
 from ..renamed import refuse_name
 from .balance import balanced, in_scale_of
-from .elements import Permutation, Reversible, Rotation
+from .elements import Permutation, Rotation
 from .folding import folded, unfolded
+from .framed import Framed, Reversible
+from .frames_balance import frames_balanced, in_frames_of
 from .moving import permute, random_elements
 from .notation import PlainLoader
 from .recipe import LAYOUT, Layout, parse
-from .records import Axis, Block, Fixed, Fold, Reader, Reduced, Run, Side, Slot, Space
+from .records import Axis, Block, Fixed, Fold, Frame, Part, Reader, Reduced, Run, Side, Slot, Space
 from .symmetry import PERMUTATIONS, Symmetry, pair_scores
 
 __all__ = [
@@ -19,7 +21,10 @@ __all__ = [
     "Block",
     "Fixed",
     "Fold",
+    "Frame",
+    "Framed",
     "Layout",
+    "Part",
     "Permutation",
     "PlainLoader",
     "Reader",
@@ -33,6 +38,8 @@ __all__ = [
     "Symmetry",
     "balanced",
     "folded",
+    "frames_balanced",
+    "in_frames_of",
     "in_scale_of",
     "pair_scores",
     "parse",
