@@ -157,7 +157,8 @@ def activation_terms(models: Sequence[nn.Module], layout: Layout, batches: Batch
         for seen in together([observe(model, batch.run) for model in models]):
             for key in _keys(seen[0], blocks[0]):
                 columns = [_units(each, own[key], key in whole) for each, own in zip(seen, blocks, strict=True)]
-                found = Products.of(torch.cat(columns, 1))
+                exact = key in whole or layout[key[1]].rotations  # rotations show what permutations do not
+                found = Products.of(torch.cat(columns, 1).double() if exact else torch.cat(columns, 1))
                 sums[key] = sums[key] + found if key in sums else found
     states: tuple[dict[str, Tensor], ...] = tuple({} for _ in models)
     axes: dict[str, tuple[Axis, ...]] = {}

@@ -3,11 +3,11 @@
 from typing import TYPE_CHECKING
 
 from ..renamed import refuse_name
-from .balance import balanced, in_scale_of
+from .balance import balanced
 from .elements import Permutation, Rotation
 from .folding import folded, unfolded
 from .framed import Framed, Reversible
-from .frames_balance import frames_balanced, in_frames_of
+from .frames_balance import all_balanced, in_balance_of
 from .moving import permute, random_elements
 from .notation import PlainLoader
 from .recipe import LAYOUT, Layout, parse
@@ -36,11 +36,10 @@ __all__ = [
     "Slot",
     "Space",
     "Symmetry",
+    "all_balanced",
     "balanced",
     "folded",
-    "frames_balanced",
-    "in_frames_of",
-    "in_scale_of",
+    "in_balance_of",
     "pair_scores",
     "parse",
     "permute",

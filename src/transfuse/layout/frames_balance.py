@@ -13,24 +13,56 @@ import torch
 from torch import Tensor
 
 from ..types import State
+from .balance import balancing_factors
 from .elements import Permutation
-from .framed import Framed
+from .framed import Framed, Reversible
 from .moving import permute, units_of
 from .recipe import Layout
 from .records import Block, Frame, Part
 
+ROUNDS = 30  # of scales and frames; some three are needed where units beside heads are scaled, else one
+SETTLED = 1e-7  # a round that changes no number of a matrix by more than this is the last one
 SINGULAR = 1e-9  # of the largest eigenvalue: directions of a side that are weaker are none, and cannot be balanced
 
 
-def frames_balanced(state: State, layout: Layout) -> State:
-    """The state with both sides of all frames in balance; units of which a side has too few directions stay."""
-    return permute(state, layout, balancing_elements(state, layout))
+def all_balanced(state: State, layout: Layout, *, scales: bool = True) -> State:
+    """The state with its frames in balance and, if `scales`, its scales (`balance`)."""
+    for step in _steps(state, layout, scales=scales):
+        state = permute(state, layout, step)
+    return state
 
 
-def in_frames_of(reference: State, state: State, layout: Layout) -> State:
-    """A state whose frames are in balance with the directions of another one: what `frames_balanced` did, undone."""
-    elements = balancing_elements(reference, layout)
-    return permute(state, layout, {name: element.inverse() for name, element in elements.items()})
+def in_balance_of(reference: State, state: State, layout: Layout, *, scales: bool = True) -> State:
+    """A balanced state in the scale and with the directions that another one has: what `all_balanced` did, undone."""
+    for step in reversed(_steps(reference, layout, scales=scales)):
+        state = permute(state, layout, {name: element.inverse() for name, element in step.items()})
+    return state
+
+
+def _steps(state: State, layout: Layout, *, scales: bool) -> list[dict[str, Reversible]]:
+    """What brings a state to balance, one after the other: scales, frames, and again until both are.
+
+    Both make the sum of the squares of all weights as small as can be, so that they come to an end.
+    """
+    steps: list[dict[str, Reversible]] = []
+    for number in range(ROUNDS):
+        factors = balancing_factors(state, layout) if scales else {}
+        steps.append({name: Permutation.scaling(each) for name, each in factors.items()})
+        if not layout.frames:
+            break
+        state = permute(state, layout, steps[-1])
+        elements = balancing_elements(state, layout)
+        steps.append(dict(elements))
+        state = permute(state, layout, steps[-1])
+        if not factors or (number and max(map(_mixed, elements.values())) < SETTLED):
+            break
+    return steps
+
+
+def _mixed(element: Framed) -> float:
+    """How far, at most, a number of the matrices of an element is from that of the identity."""
+    eyes = (torch.eye(each.shape[-1], dtype=each.dtype, device=each.device) for each in element.matrices)
+    return max(float((each - eye).abs().max()) for each, eye in zip(element.matrices, eyes, strict=True))
 
 
 def balancing_elements(state: State, layout: Layout) -> dict[str, Framed]:
