@@ -1,10 +1,10 @@
 """Couplings: how the units of one model are carried to the units of the target, for one space.
 
-A coupling is one of three things. For equal widths a `Permutation` (of `layout`), with signs, or a `Rotation` where
-the space allows it. Else a `Plan`, a matrix [target units, model units] whose rows, without signs, sum to 1: where
-units are produced, a unit of the target is a mean of units of the model. Where they are consumed, each unit of the
-model hands out its weights in proportion to its share in the units of the target: merged units are added, split units
-share.
+A coupling is one of four things. For equal widths a `Permutation` (of `layout`), with signs, or where the space allows
+it a `Rotation`, or `Framed`, which mixes what is inside of units. Else a `Plan`, a matrix [target units, model units]
+whose rows, without signs, sum to 1: where units are produced, a unit of the target is a mean of units of the model.
+Where they are consumed, each unit of the model hands out its weights in proportion to its share in the units of the
+target: merged units are added, split units share.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ..layout import Permutation, Reversible, Rotation, Symmetry, pair_scores
+from ..layout import Framed, Permutation, Reversible, Rotation, Symmetry, pair_scores
 from ..transport import exact
 
 SAME = 1e-4  # plans whose entries differ by less do the same
@@ -85,7 +85,7 @@ class Plan:
         return Plan(self.matrices[:, :, torch.from_numpy(order).argsort()])
 
 
-Coupling: TypeAlias = Permutation | Rotation | Plan
+Coupling: TypeAlias = Permutation | Rotation | Framed | Plan
 Couplings = Mapping[str, Coupling]  # of one model, by space
 
 
@@ -99,7 +99,7 @@ def start_coupling(target: int, model: int, like: Tensor) -> Coupling:
     return Plan.of(torch.from_numpy(matrix / matrix.sum(1, keepdims=True)).to(like))
 
 
-def best_coupling(scores: Tensor, symmetry: Symmetry, *, signs: bool) -> Coupling:
+def best_coupling(scores: Tensor, symmetry: Symmetry, *, signs: bool) -> Permutation | Rotation | Plan:
     """The coupling with the largest total score, for scores [1 or 2, target units, model units].
 
     For equal widths the best element of the symmetry of the space; else the exact plan. Units are negated where the
@@ -118,9 +118,19 @@ def same(one: Coupling, other: Coupling) -> bool:
     """Whether two couplings do the same."""
     if isinstance(one, Permutation) and isinstance(other, Permutation):
         return one.same_as(other)
+    if isinstance(one, Framed) or isinstance(other, Framed):
+        return isinstance(one, Framed) and isinstance(other, Framed) and _same_inside(one, other)
     if isinstance(one, Rotation) or isinstance(other, Rotation):
         return torch.allclose(one.signed.to(other.signed), other.signed, rtol=0.0, atol=SAME)
     return torch.allclose(one.matrices, other.matrices, rtol=0.0, atol=SAME)
+
+
+def _same_inside(one: Framed, other: Framed) -> bool:
+    """Whether two elements move units alike, and mix what is inside of them alike."""
+    pairs = zip(one.matrices, other.matrices, strict=True)
+    return one.permutation.same_as(other.permutation) and all(
+        torch.allclose(a, b, rtol=0.0, atol=SAME) for a, b in pairs
+    )
 
 
 def reversible(couplings: Couplings) -> bool:

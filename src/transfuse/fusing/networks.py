@@ -27,7 +27,7 @@ from ..arguments import (
 from ..barycenter import reversible
 from ..corrections import AUTO, AUTO_AIM, NONE, checked_aim
 from ..errors import InputError, listing
-from ..layout import LAYOUT, Layout, folded, in_scale_of, unfolded
+from ..layout import LAYOUT, Layout, all_balanced, folded
 from ..lazy import in_type
 from ..methods import Method
 from ..modules import (
@@ -52,7 +52,7 @@ from .pipeline import fused_states
 from .results import FusedStates, Fusion
 from .verifying import Verified, verified
 from .widths import WIDTHS, Widths
-from .working import type_of, working_state
+from .working import in_form_of, type_of, working_state
 
 TARGET = optional(either(NETWORK, WIDTHS))
 
@@ -132,7 +132,7 @@ def fuse(  # noqa: PLR0913
         ready = Ready.of(given.states, given.layout, weights=weights, widths=given.widths)
         inputs = given.inputs(how, seed, progress)
         layout = ready.layout_for(row)
-        activations = inputs.activations(_folded(given.models, layout), layout, terms or row.terms)
+        activations = inputs.activations(_comparable(given.models, layout, row), layout, terms or row.terms)
     states = fused_states(chosen, ready, activations, seed=seed, progress=progress)
     with alone():
         return _finished(given, how, states, inputs, progress)
@@ -229,11 +229,12 @@ def _finished(given: _Given, how: _Wanted, states: FusedStates, inputs: Inputs, 
     return Fusion(model, aligned, states, tuple(given.models), correction, told)
 
 
-def _folded(models: Sequence[nn.Module], layout: Layout) -> Sequence[nn.Module]:
-    """The models, with norms over units that rotate folded: what these give can be compared then."""
-    if not layout.folds:
+def _comparable(models: Sequence[nn.Module], layout: Layout, row: Method) -> Sequence[nn.Module]:
+    """The models, with norms folded and frames in balance, so that a rotation can bring together what they compute."""
+    if not layout.folds and not layout.frames:
         return models
-    return [with_state(model, folded(model_state(model), layout)) for model in models]
+    states = [all_balanced(folded(model_state(model), layout), layout, scales=row.balance) for model in models]
+    return [with_state(model, state) for model, state in zip(models, states, strict=True)]
 
 
 def _aligned(model: nn.Module, into: nn.Module, state: State) -> nn.Module:
@@ -312,7 +313,5 @@ def align(
     own = model_state(twin)
     kind = type_of([own, model_state(to)])
     reference, turned = working_state(model_state(to), kind), fusion.states.rotated
-    plain = folded(reference, fusion.layout, spaces=turned)
-    moved = in_scale_of(plain, working_state(own, kind), fusion.layout)
-    moved = unfolded(reference, moved, fusion.layout, spaces=turned)
+    moved = in_form_of(reference, working_state(own, kind), fusion.layout, turned)
     return with_state(twin, {name: in_type(name, tensor, own[name].dtype, own) for name, tensor in moved.items()})

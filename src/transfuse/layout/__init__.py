@@ -3,13 +3,15 @@
 from typing import TYPE_CHECKING
 
 from ..renamed import refuse_name
-from .balance import balanced, in_scale_of
-from .elements import Permutation, Reversible, Rotation
+from .balance import balanced
+from .elements import Permutation, Rotation
 from .folding import folded, unfolded
+from .framed import Framed, Reversible
+from .frames_balance import all_balanced, in_balance_of
 from .moving import permute, random_elements
 from .notation import PlainLoader
 from .recipe import LAYOUT, Layout, parse
-from .records import Axis, Block, Fixed, Fold, Reader, Reduced, Run, Side, Slot, Space
+from .records import Axis, Block, Fixed, Fold, Frame, Part, Reader, Reduced, Run, Side, Slot, Space
 from .symmetry import PERMUTATIONS, Symmetry, pair_scores
 
 __all__ = [
@@ -19,7 +21,10 @@ __all__ = [
     "Block",
     "Fixed",
     "Fold",
+    "Frame",
+    "Framed",
     "Layout",
+    "Part",
     "Permutation",
     "PlainLoader",
     "Reader",
@@ -31,9 +36,10 @@ __all__ = [
     "Slot",
     "Space",
     "Symmetry",
+    "all_balanced",
     "balanced",
     "folded",
-    "in_scale_of",
+    "in_balance_of",
     "pair_scores",
     "parse",
     "permute",

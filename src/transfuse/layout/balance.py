@@ -48,12 +48,6 @@ def balanced(state: State, layout: Layout, *, rounds: int = ROUNDS) -> State:
     return permute(state, layout, {name: Permutation.scaling(each) for name, each in factors.items()})
 
 
-def in_scale_of(reference: State, state: State, layout: Layout, *, rounds: int = ROUNDS) -> State:
-    """A state of canonical scale in the scale that another one of the same widths has: what `balanced` did, undone."""
-    factors = balancing_factors(reference, layout, rounds=rounds)
-    return permute(state, layout, {name: Permutation.scaling(1 / each) for name, each in factors.items()})
-
-
 def balancing_factors(state: State, layout: Layout, *, rounds: int = ROUNDS) -> dict[str, Array]:
     """The factors of all units that make their two norms equal.
 

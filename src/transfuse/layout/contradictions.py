@@ -34,6 +34,7 @@ def all_contradictions(layout: Layout) -> Iterator[str]:
     yield from _contradicting_axes(layout, names)
     yield from _contradicting_rotations(layout)
     yield from _contradicting_folds(layout)
+    yield from _contradicting_frames(layout, names)
 
 
 def _contradicting_rotations(layout: Layout) -> Iterator[str]:
@@ -63,6 +64,22 @@ def _contradicting_folds(layout: Layout) -> Iterator[str]:
             sides = [axis.side for axis in layout.tensors[each.weight] if axis.alone == own[0]]
             if sides.count("consumes") != 1:
                 yield f"folds {fold.gain}: {each.weight} does not consume space {own[0]} along one axis; leave it out"
+
+
+def _contradicting_frames(layout: Layout, names: Sequence[str]) -> Iterator[str]:
+    """What is wrong with directions inside of units: spaces, tensors or slots that are not there, sides that differ."""
+    for frame in layout.frames:
+        if frame.space not in names:
+            yield f"frames {frame.space}: no space is called so; leave it out"
+        for part in (*frame.one, *frame.other):
+            axes = layout.tensors.get(part.tensor, ())
+            runs = axes[part.axis].segments if 0 <= part.axis < len(axes) else ()
+            count = sum(slot.space == frame.space for run in runs if isinstance(run, Run) for slot in run.cell)
+            if len(part.slots) != frame.size or not all(0 <= slot < count for slot in part.slots):
+                yield (
+                    f"frames {frame.space}: {part.tensor} axis {part.axis} has {count} slots of it, and "
+                    f"{list(part.slots)} are named; expected {frame.size} of them"
+                )
 
 
 def _contradicting_axes(layout: Layout, names: Sequence[str]) -> Iterator[str]:

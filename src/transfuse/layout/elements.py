@@ -1,7 +1,8 @@
 """Elements: what may be done to the units of one space without changing what the network computes.
 
 A `Permutation` puts units into another order and multiplies each by a factor. A `Rotation` mixes them by an orthogonal
-matrix, as a residual stream allows whose norms are folded (`folding`). Both can be undone.
+matrix, as a residual stream allows whose norms are folded (`folding`). Both can be undone; so can a third one, which
+mixes what is inside of units (`framed`).
 
 In: orders, factors, matrices. Out: units that are carried. Not here: which of them a space allows (`symmetry`), where
 its units stand in tensors (`moving`).
@@ -12,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import torch
@@ -20,6 +21,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ..types import Array
+
+if TYPE_CHECKING:
+    from .framed import Reversible
 
 
 @dataclass(frozen=True, eq=False, init=False)
@@ -90,6 +94,8 @@ class Permutation:
         """What this element becomes when the new units are renumbered so that another one becomes the identity."""
         if isinstance(first, Rotation):
             return Rotation(self.signed.to(first.matrix)).relative_to(first)
+        if not isinstance(first, Permutation):
+            return type(first).of(self, first.frames).relative_to(first)
         back = first.order.argsort()
         return Permutation(self.order[back], self.factor[back] / first.factor[back])
 
@@ -210,9 +216,6 @@ class Rotation:
             return units
         mixed: Tensor = torch.tensordot(self.matrix.to(units), units, dims=1)
         return mixed
-
-
-Reversible: TypeAlias = Permutation | Rotation  # all that a symmetry may hold
 
 
 def _tensor(values: Tensor | NDArray[Any] | Sequence[Any]) -> Tensor:

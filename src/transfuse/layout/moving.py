@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -23,20 +23,21 @@ from ..errors import LayoutError
 from ..lazy import LazyState, transformed
 from ..renamed import telling_new_arguments
 from ..types import State
-from .elements import Permutation, Reversible, Rotation
+from .elements import Permutation, Rotation
 from .folding import folded
+from .framed import Framed, Reversible
 from .recipe import LAYOUT, Layout
 from .records import Block
 from .symmetry import PERMUTATIONS
 
 ELEMENTS = mapping(
-    instance((Permutation, Rotation), ""),
+    instance((Permutation, Rotation, Framed), ""),
     "a Permutation (or a Rotation) by name of a space: {'0.out': Permutation([1, 0])}",
 )
 
 
 class Element(Protocol):
-    """What can be applied to the units of a space: a `Permutation`, by index; a `Rotation`; or what carries units."""
+    """What can be applied to the units of a space: a `Permutation`, by index; a `Rotation`; or one of the others."""
 
     @property
     def by_index(self) -> bool:
@@ -47,6 +48,11 @@ class Element(Protocol):
     def is_identity(self) -> bool:
         """Whether nothing has to be moved."""
         ...
+
+
+@runtime_checkable
+class Carrier(Protocol):
+    """An element that carries all units of a space in one way, slot by slot."""
 
     def carry(self, units: Tensor, *, odd: bool, produced: bool) -> Tensor:
         """Values [model units, ...] carried to the target [target units, ...]."""
@@ -94,7 +100,9 @@ def permute(state: State, layout: Layout, elements: Mapping[str, Reversible]) ->
         raise LayoutError(f"elements: no space is called {', '.join(map(repr, strange))} in the layout")
     widths = layout.widths(state)
     for name, element in elements.items():
-        if objection := layout[name].symmetry.objection(element, widths[name]):
+        plain = element.permutation if isinstance(element, Framed) else element
+        inside = element.objection(layout.frames_of(name)) if isinstance(element, Framed) else ""
+        if objection := layout[name].symmetry.objection(plain, widths[name]) or inside:
             raise LayoutError(f"the {type(element).__name__.lower()} of space {name}: {objection}")
     if turned := [name for name, element in elements.items() if isinstance(element, Rotation)]:
         state = folded(state, layout, spaces=turned)
@@ -129,10 +137,15 @@ def random_elements(
     layout: Layout, widths: Mapping[str, int], rng: np.random.Generator, *, symmetries: bool = True
 ) -> dict[str, Reversible]:
     """A random element for each space of a layout, none of them trivial; without `symmetries` mere permutations."""
-    return {
-        space.name: (space.symmetry if symmetries else PERMUTATIONS).random_element(widths[space.name], rng)
-        for space in layout.spaces
-    }
+    found: dict[str, Reversible] = {}
+    for space in layout.spaces:
+        element = (space.symmetry if symmetries else PERMUTATIONS).random_element(widths[space.name], rng)
+        frames = layout.frames_of(space.name) if symmetries else ()
+        if frames and isinstance(element, Permutation):
+            found[space.name] = Framed.random(element, frames, rng)
+        else:
+            found[space.name] = element
+    return found
 
 
 def carried(tensor: Tensor, axes: Axes, model: int, elements: Elements) -> Tensor:
@@ -262,10 +275,29 @@ def _carrier(
         return lambda tensor: tensor
     if len(used) == 1 and isinstance(element := used[0], Rotation):
         return lambda tensor: _product(element.matrix, tensor, axis) if pairs[0].target.odd.all() else tensor
+    if any(isinstance(element, Framed) for element in used):
+        return _framed(like, axis, pairs, model, elements)
     if not all(element.by_index for element in used):
         return lambda tensor: _mix(tensor, axis, pairs, model, elements)
     index, factor = _index(like, axis, pairs, model, elements)
     return lambda tensor: _taken(tensor, axis, index, factor)
+
+
+def _framed(
+    like: Tensor, axis: int, pairs: Sequence[Pair], model: int, elements: Elements
+) -> Callable[[Tensor], Tensor]:
+    """What carries an axis on which units are moved, and then mixed inside."""
+    inside = {name: each for name, each in elements.items() if isinstance(each, Framed)}
+    plain = {**elements, **{name: each.permutation for name, each in inside.items()}}
+    moved = _carrier(like, axis, pairs, model, plain)
+
+    def carry(tensor: Tensor) -> Tensor:
+        result = moved(tensor)
+        for block in (pair.target for pair in pairs if pair.target.space in inside):
+            result = inside[block.space].turned(result, block)
+        return result
+
+    return carry
 
 
 def _taken(tensor: Tensor, axis: int, index: Tensor | None, factor: Tensor | None) -> Tensor:
@@ -320,9 +352,9 @@ def _mix(tensor: Tensor, axis: int, pairs: Sequence[Pair], model: int, elements:
         for slots, odd in ((target.odd, True), (~target.odd, False)):
             if slots.any():
                 places, sources = (torch.from_numpy(b.positions[:, slots]).to(tensor.device) for b in (target, own))
-                result[places] = elements[target.space].carry(
-                    front[sources], odd=odd, produced=target.side == "produces"
-                )
+                element = elements[target.space]
+                assert isinstance(element, Carrier), "what is inside of units is mixed elsewhere"
+                result[places] = element.carry(front[sources], odd=odd, produced=target.side == "produces")
     return result.movedim(0, axis)
 
 

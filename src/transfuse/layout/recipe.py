@@ -16,7 +16,7 @@ from ..arguments import TEXT, check_arguments, instance
 from ..errors import LayoutError, listing
 from .contradictions import all_contradictions
 from .notation import read, render
-from .records import Block, Fold, HasShape, Space, Tensors
+from .records import Block, Fold, Frame, HasShape, Space, Tensors
 from .widths import axis_blocks, solve
 
 Shapes = tuple[tuple[str, tuple[int, ...]], ...]
@@ -35,6 +35,7 @@ class Layout:
         reduced: For each space whose units are `summed` or `averaged` away, that word and by what.
         folds: The norms over units that rotate, with all that reads them.
         unrotated: For each space with norms over it whose units do not rotate, why.
+        frames: Directions inside of units that may be mixed.
 
     Example:
         >>> layout = parse("{spaces: {up.out: 5}, tensors: {up.weight: [up.out, 3], down.weight: [2, < up.out]}}")
@@ -48,6 +49,7 @@ class Layout:
     reduced: Mapping[str, str] = field(default_factory=dict)
     folds: tuple[Fold, ...] = ()
     unrotated: Mapping[str, str] = field(default_factory=dict)
+    frames: tuple[Frame, ...] = ()
     # What was worked out already: models of one architecture ask for the same widths and blocks again and again.
     _solved: dict[Shapes, Solution] = field(default_factory=dict, init=False, repr=False, compare=False)
     _blocks: dict[Widths, tuple[Block, ...]] = field(default_factory=dict, init=False, repr=False, compare=False)
@@ -66,7 +68,8 @@ class Layout:
         """A layout is pickled as its parts, and checked again when it is read."""
         fixed = {name: dict(axes) for name, axes in self.fixed.items()}
         return Layout, (
-            self.spaces, dict(self.tensors), fixed, dict(self.reduced), self.folds, dict(self.unrotated)
+            self.spaces, dict(self.tensors), fixed, dict(self.reduced), self.folds, dict(self.unrotated),
+            self.frames,
         )  # fmt: skip
 
     def __getitem__(self, name: str) -> Space:
@@ -79,7 +82,9 @@ class Layout:
 
     def __str__(self) -> str:
         """The layout in the notation that `transfuse.parse` reads."""
-        return render(self.spaces, self.tensors, self.fixed, self.reduced, self.folds, self.unrotated)
+        return render(
+            self.spaces, self.tensors, self.fixed, self.reduced, self.folds, self.unrotated, self.frames
+        )  # fmt: skip
 
     @property
     def units(self) -> dict[str, int]:
@@ -95,13 +100,19 @@ class Layout:
         """The norms over some spaces."""
         return tuple(fold for fold in self.folds if self.tensors[fold.gain][0].spaces[0] in spaces)
 
+    def frames_of(self, space: str) -> tuple[Frame, ...]:
+        """The directions inside of the units of a space."""
+        return tuple(frame for frame in self.frames if frame.space == space)
+
     def without_rotations(self, spaces: Collection[str] | None = None) -> Layout:
-        """The layout in which the units of some spaces (default: of all) are permuted only, and no norm is folded."""
-        chosen = [name for name in self.rotating if spaces is None or name in spaces]
-        if not chosen:
+        """The layout in which units of some spaces (default: all) are only permuted, with no norm folded, no frames."""
+        chosen = [space.name for space in self.spaces if spaces is None or space.name in spaces]
+        frames = tuple(frame for frame in self.frames if frame.space not in chosen)
+        turned = [name for name in chosen if name in self.rotating]
+        if not turned and frames == self.frames:
             return self
         kept = self.folds_of([name for name in self.rotating if name not in chosen])
-        return replace(self, folds=kept, spaces=tuple(
+        return replace(self, folds=kept, frames=frames, spaces=tuple(
             replace(space, symmetry=space.symmetry.unrotated) if space.name in chosen else space
             for space in self.spaces
         ))  # fmt: skip

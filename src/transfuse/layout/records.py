@@ -155,6 +155,48 @@ class Fold:
         return bool(self.bias) and not all(reader.bias for reader in self.readers)
 
 
+@dataclass(frozen=True)
+class Part:
+    """Slots of every unit of a space on one axis of a tensor, one for each direction of a frame, in their order."""
+
+    tensor: str
+    axis: int
+    slots: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Frame:
+    """Directions inside of each unit of a space: queries and keys of a head, or its values and what reads these.
+
+    The two sides only meet in sums of products, so that any invertible matrix may multiply the one if its inverse,
+    transposed, multiplies the other; a rotation multiplies both.
+
+    Args:
+        space: Name of the space.
+        one: Where the directions of one side stand.
+        other: Where those of the other side do.
+    """
+
+    space: str
+    one: tuple[Part, ...]
+    other: tuple[Part, ...]
+
+    @property
+    def size(self) -> int:
+        """How many directions there are."""
+        return len(self.one[0].slots)
+
+    def slots_on(self, tensor: str, axis: int) -> list[tuple[tuple[int, ...], bool]]:
+        """The slots of the frame on an axis of a tensor, each time with whether they are of the one side."""
+        sides = ((self.one, True), (self.other, False))
+        return [
+            (each.slots, first)
+            for parts, first in sides
+            for each in parts
+            if (each.tensor, each.axis) == (tensor, axis)
+        ]
+
+
 @dataclass(frozen=True, eq=False)
 class Block:
     """Where a space stands on one axis of one tensor.

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from ..errors import LayoutError
 from ..transport import assignment, procrustes
-from .elements import Permutation, Reversible, Rotation
+from .elements import Permutation, Rotation
 
 LARGEST_RANDOM_SCALE = np.exp(0.7)  # about 2: far enough from 1 to be seen, near enough not to drown other units
 # How far, for each number of a matrix, the product of a rotation with its transpose may be from the identity: what
@@ -94,7 +94,7 @@ class Symmetry:
         """What is left of it for those who only permute (and negate, or scale) units."""
         return Symmetry(self.signs, self.scales)
 
-    def random_element(self, width: int, rng: np.random.Generator) -> Reversible:
+    def random_element(self, width: int, rng: np.random.Generator) -> Permutation | Rotation:
         """A random element that is not trivial: where units can be permuted or negated, at least one is."""
         if self.rotations:
             return Rotation(
@@ -113,7 +113,7 @@ class Symmetry:
         """The direction that rotations leave as it is: that of the mean of all units; none if there is none."""
         return torch.ones(width, dtype=torch.float64) if self.fixing_mean else None
 
-    def objection(self, element: Reversible, width: int) -> str:
+    def objection(self, element: Permutation | Rotation, width: int) -> str:
         """Why an element is not one of this symmetry, in words that end a sentence about it; empty if it is."""
         return (
             self._objection_to_rotation(element.matrix, width)
@@ -147,7 +147,7 @@ class Symmetry:
             return "its units may not be scaled; give factors 1 (or -1)"
         return ""
 
-    def best_element(self, scores: Tensor, *, signs: bool = True) -> Reversible:
+    def best_element(self, scores: Tensor, *, signs: bool = True) -> Permutation | Rotation:
         """The element with the largest total score, for scores [1 or 2, units, units] of odd (and of even) slots.
 
         Where units may be rotated, the polar factor of the scores of odd slots.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import Any
@@ -16,6 +16,7 @@ from ..errors import InputError, TraceWarning
 from ..layout import Layout
 from ..modules import Arguments, canonical_names, check_model, check_runs, model_state, undisturbed, unwrapped
 from ..types import State
+from .pairing import with_frames
 from .proof import verify
 from .reading import Reading, Unknown, read
 from .recording import Recorder, record
@@ -95,8 +96,10 @@ def trace(  # noqa: PLR0913
         with _on_cpu():
             table = {**RULES, **(rules or {})}
             reading = read(recording, state, rules=table, unknown=unknown)
-            rotated = partial(with_rotations, recording, state, rules=table, unknown=unknown)
-            layout, warning = _resolved(reading, state, unused, rotated)
+            more = [
+                partial(each, recording, state, rules=table, unknown=unknown) for each in (with_rotations, with_frames)
+            ]
+            layout, warning = _resolved(reading, state, unused, more)
         if proof:
             verify(model, state, inputs, layout)
     if warning:
@@ -110,11 +113,13 @@ def _on_cpu() -> AbstractContextManager[object]:
 
 
 def _resolved(
-    reading: Reading, state: State, unused: Unused, rotated: Callable[[Layout, Mapping[str, str]], Layout]
+    reading: Reading, state: State, unused: Unused, more: Sequence[Callable[[Layout, Mapping[str, str]], Layout]]
 ) -> tuple[Layout, str]:
-    """The layout of what was read, right for branches that were not taken too, and what to warn of."""
+    """The layout of what was read, and then read once more, right for branches that were not taken, and a warning."""
     shapes, canonical = {name: tuple(tensor.shape) for name, tensor in state.items()}, canonical_names(state)
-    layout = rotated(resolve(reading, shapes, canonical), canonical)
+    layout = resolve(reading, shapes, canonical)
+    for further in more:
+        layout = further(layout, canonical)
     left_out = [name for name in state if canonical[name] not in reading.used and _may_move(state[name])]
     return without_untaken(reading, layout, {name: shapes[name] for name in left_out}, unused)
 

@@ -196,7 +196,7 @@ def _with_axes(layout: Layout, carried: Mapping[Place, Axis], moved: set[str]) -
     kept = layout.without_rotations(moved)
     unrotated = {name: why for name, why in layout.unrotated.items() if name not in moved}
     fixed = {name: axes for name, axes in fixed.items() if axes}
-    return Layout(spaces, tensors, fixed, layout.reduced, kept.folds, unrotated)
+    return Layout(spaces, tensors, fixed, layout.reduced, kept.folds, unrotated, kept.frames)
 
 
 def _fixed(layout: Layout, still: Mapping[str, Place]) -> Layout:
@@ -214,7 +214,8 @@ def _fixed(layout: Layout, still: Mapping[str, Place]) -> Layout:
     reduced = {space: how for space, how in layout.reduced.items() if space not in still}
     spaces = tuple(space for space in layout.spaces if space.name not in still)
     unrotated = {space: why for space, why in layout.unrotated.items() if space not in still}
-    return Layout(spaces, tensors, fixed, reduced, layout.without_rotations(still).folds, unrotated)
+    kept = layout.without_rotations(still)
+    return Layout(spaces, tensors, fixed, reduced, kept.folds, unrotated, kept.frames)
 
 
 def _fixed_axis(axis: Axis, layout: Layout, still: Mapping[str, Place]) -> Axis:

@@ -26,6 +26,8 @@ from ..objective import term
 from ..problem import Problem
 from ..scores import Target, square
 
+GAIN = 1e-7  # share of the agreement by which a coupling must be better than the present one: more than rounding
+
 
 def jointly(
     problem: Problem, start: Sequence[Couplings], *, signs: bool, rng: np.random.Generator, sweeps: int = 100,
@@ -56,6 +58,7 @@ def jointly(
         changed = placed.sweep(models, rng, watch, f"sweep {number}")
         history.append(Step(placed.objective(), changed))
         if not changed:
+            history += placed.polished(models)
             break
     return placed.couplings, noted(history)
 
@@ -164,6 +167,20 @@ class _Placed:
             watch(stage, done, len(names))
         return changed
 
+    def polished(self, models: Iterable[int]) -> list[Step]:
+        """What can be turned at all is turned once more, however little is gained; the step, if there is such a thing.
+
+        Near the best rotation the objective hardly changes, so that sweeps end while rotations are off by as much as
+        the root of what they ask to be gained.
+        """
+        layout = self.problem.layout
+        names = [*dict.fromkeys(frame.space for frame in layout.frames), *layout.rotating]
+        for name in names:
+            for model in models:
+                if found := self._turned(name, model, least=0.0):
+                    self._replace(model, name, found)
+        return [Step(self.objective(), 0)] if names else []
+
     def improve(self, space: str, model: int) -> bool:
         """Couple one space of one model to the sum of the others; keep it if |W|^2 rises, W being the sum of all.
 
@@ -183,7 +200,7 @@ class _Placed:
         self.open |= near - {(model, space)} if stays else near
         return True
 
-    def _turned(self, space: str, model: int) -> Coupling | None:
+    def _turned(self, space: str, model: int, least: float = GAIN) -> Coupling | None:
         """A better permutation, or rotation, if there is one."""
         problem, present = self.problem, self.couplings[model]
         if not set(self.counted) - {model}:
@@ -194,8 +211,8 @@ class _Placed:
             rest = {name: whole(each) for name, each in rest.items()}  # needed again and again
         found = best_match(problem, space, model, rest, couplings=present, signs=self.signs)
         before = 2 * found.before + self.weights[model] * square(problem, model, touched)
-        gained = 2 * (found.after - found.before) > 1e-7 * abs(before)
-        return found.coupling if gained and not same(found.coupling, present[space]) else None
+        gained = 2 * (found.after - found.before) > least * abs(before)
+        return found.coupling if gained and not (least and same(found.coupling, present[space])) else None
 
     def _mixed(self, space: str, model: int) -> Coupling | None:
         """A better coupling that mixes units. W itself is a target as well: the gradient at the present coupling."""
