@@ -11,7 +11,7 @@ from torch.utils import _pytree as pytree
 
 import transfuse
 from transfuse import Fixed, Layout, ProofError, Rotation, Symmetry
-from transfuse.layout import folded, random_elements
+from transfuse.layout import Framed, folded, random_elements
 from transfuse.modules import model_state, tensors_in
 from zoo import ZOO, call
 
@@ -44,6 +44,7 @@ def moved_by_hand(state, layout, elements):
             if block.odd.all():
                 result[block.tensor] = mixed_by_hand(result[block.tensor], block, element.matrix)
             continue
+        framed, element = element, getattr(element, "permutation", element)
         old = result[block.tensor].transpose(0, block.axis)
         new = old.clone()
         for unit, row in enumerate(block.positions):
@@ -52,7 +53,25 @@ def moved_by_hand(state, layout, elements):
                 source = old[block.positions[element.order[unit], slot]]
                 new[position] = source * factor if block.side == "produces" else source / factor
         result[block.tensor] = new.transpose(0, block.axis)
+        if isinstance(framed, Framed):
+            result[block.tensor] = inside_by_hand(result[block.tensor], block, framed)
     return result
+
+
+def inside_by_hand(tensor, block, element):
+    old = tensor.transpose(0, block.axis)
+    new = old.clone()
+    for frame, matrices in zip(element.frames, element.matrices, strict=True):
+        for parts, mixing in ((frame.one, matrices), (frame.other, torch.linalg.inv(matrices).mT)):
+            for part in parts:
+                for unit, row in enumerate(block.positions) if (part.tensor, part.axis) == place(block) else ():
+                    for i, slot in enumerate(part.slots):
+                        new[row[slot]] = sum(mixing[unit, i, j] * old[row[s]] for j, s in enumerate(part.slots))
+    return new.transpose(0, block.axis)
+
+
+def place(block):
+    return block.tensor, block.axis
 
 
 def mixed_by_hand(tensor, block, matrix):

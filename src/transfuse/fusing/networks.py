@@ -132,7 +132,8 @@ def fuse(  # noqa: PLR0913
         ready = Ready.of(given.states, given.layout, weights=weights, widths=given.widths)
         inputs = given.inputs(how, seed, progress)
         layout = ready.layout_for(row)
-        activations = inputs.activations(_comparable(given.models, layout, row), layout, terms or row.terms)
+        seen = _comparable(given, layout, row) if inputs.matching else given.models
+        activations = inputs.activations(seen, layout, terms or row.terms)
     states = fused_states(chosen, ready, activations, seed=seed, progress=progress)
     with alone():
         return _finished(given, how, states, inputs, progress)
@@ -229,12 +230,12 @@ def _finished(given: _Given, how: _Wanted, states: FusedStates, inputs: Inputs, 
     return Fusion(model, aligned, states, tuple(given.models), correction, told)
 
 
-def _comparable(models: Sequence[nn.Module], layout: Layout, row: Method) -> Sequence[nn.Module]:
+def _comparable(given: _Given, layout: Layout, row: Method) -> Sequence[nn.Module]:
     """The models, with norms folded and frames in balance, so that a rotation can bring together what they compute."""
     if not layout.folds and not layout.frames:
-        return models
-    states = [all_balanced(folded(model_state(model), layout), layout, scales=row.balance) for model in models]
-    return [with_state(model, state) for model, state in zip(models, states, strict=True)]
+        return given.models
+    states = [all_balanced(folded(state, layout), layout, scales=row.balance) for state in given.states]
+    return [with_state(model, state) for model, state in zip(given.models, states, strict=True)]
 
 
 def _aligned(model: nn.Module, into: nn.Module, state: State) -> nn.Module:

@@ -97,7 +97,7 @@ def _balancing(state: State, frame: Frame, blocks: dict[tuple[str, int, str], Bl
 def _products(tensor: Tensor, part: Part, block: Block) -> Tensor:
     """Products of the directions of each unit with one another [units, directions, directions], over all else."""
     width, slots = block.positions.shape
-    values = units_of(tensor, block).double().reshape(width, slots, -1)[:, list(part.slots)]
+    values = units_of(tensor.detach(), block).double().reshape(width, slots, -1)[:, list(part.slots)]
     return values @ values.mT
 
 
