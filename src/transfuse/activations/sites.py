@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from types import FunctionType
 from typing import Any
 
 import torch
@@ -21,6 +20,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 
 from ..modules import live_tensors
+from .moves import DROPOUTS, MOVES, Moved, opened
 from .recurrence import STEPS, Recurrence, layers, slopes
 
 CONVOLUTION = ("input", "weight", "bias", "stride", "padding", "dilation", "groups")
@@ -32,13 +32,6 @@ ELEMENTWISE = frozenset(
     {"relu", "relu6", "leaky_relu", "elu", "celu", "selu", "gelu", "silu", "mish", "softplus", "softsign", "tanh",
      "sigmoid", "logsigmoid", "hardtanh", "hardswish", "hardsigmoid", "rrelu"}
 )  # fmt: skip
-# Functions that give what they take in another shape or order: a residual sum is looked for beyond them.
-MOVES = frozenset(
-    {"view", "reshape", "flatten", "unflatten", "squeeze", "unsqueeze", "transpose", "permute", "movedim", "swapaxes",
-     "contiguous"}
-)  # fmt: skip
-# Functions that give what they take, unless a network is trained.
-DROPOUTS = frozenset({"dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_alpha_dropout"})
 # Functions that look at a tensor without using its values.
 LOOKS = ("__get__", "size", "dim", "numel", "stride", "is_contiguous", "is_floating_point")
 
@@ -151,34 +144,6 @@ class _Enough(BaseException):
     """Raised to stop a network that has shown what is wanted. No `Exception`: a network may catch those."""
 
 
-@dataclass(frozen=True, eq=False)
-class _Moved:
-    """What became of the output of a site by functions that move it: the result, and these functions."""
-
-    result: Tensor
-    steps: tuple[Callable[[Tensor], Tensor], ...]
-
-    def back(self, tensor: Tensor, like: Tensor) -> Tensor:
-        """A copy of a tensor of the result's shape, moved back to the shape of the output of the site."""
-        if not self.steps:
-            return tensor.clone()
-        places = torch.arange(like.numel(), device=like.device).reshape(like.shape)
-        for step in self.steps:
-            places = step(places)
-        moved = tensor.new_empty(like.numel())
-        moved[places.flatten()] = tensor.flatten()
-        return moved.reshape(like.shape)
-
-
-def _unhooked(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A function of PyTorch, written in Python, that is not handed over to the mode as a whole."""
-    assert isinstance(function, FunctionType), "asked of functions that are written in Python"
-    own = {**function.__globals__, "has_torch_function": lambda tensors: False}
-    copied = FunctionType(function.__code__, own, function.__name__, function.__defaults__, function.__closure__)
-    copied.__kwdefaults__ = function.__kwdefaults__
-    return copied
-
-
 class _Observer(TorchFunctionMode):
     """Sees each function that the network calls. A site is open until its output goes elsewhere."""
 
@@ -187,7 +152,7 @@ class _Observer(TorchFunctionMode):
         self.names = {id(tensor): name for name, tensor in reversed(live_tensors(model).items())}
         self.only, self.calls = only, calls
         self.open: dict[int, Seen] = {}
-        self.moved: dict[int, _Moved] = {}  # by what was made of the output of an open site by moving it
+        self.moved: dict[int, Moved] = {}  # by what was made of the output of an open site by moving it
         self.seen: list[Seen] = []
         self.normed: dict[int, Seen] = {}  # by what comes out before the norm
         self.bent: dict[int, Seen] = {}  # by what went through a nonlinearity
@@ -201,7 +166,7 @@ class _Observer(TorchFunctionMode):
         kwargs = kwargs or {}
         if func is nn.functional.multi_head_attention_forward:
             with self:  # a function of PyTorch that is made of others: its weights are applied by those
-                return _unhooked(func)(*args, **kwargs)
+                return opened(func)(*args, **kwargs)
         name = getattr(func, "__name__", "")
         leaves = [] if name in LOOKS else pytree.tree_leaves((args, kwargs))
         taken = [id(x) for x in leaves if id(x) in self.open]
@@ -279,16 +244,16 @@ class _Observer(TorchFunctionMode):
 
     def _move(self, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], key: int) -> Any:
         """Run a function that moves the output of an open site; the site stays open, as what came of it."""
-        before = self.moved.pop(key, None) or _Moved(self.open[key].output, ())
+        before = self.moved.pop(key, None) or Moved(self.open[key].output, ())
         result = func(*args, **kwargs)
         self.open[id(result)] = self.open.pop(key)
-        self.moved[id(result)] = _Moved(result, (*before.steps, lambda tensor: func(tensor, *args[1:], **kwargs)))
+        self.moved[id(result)] = Moved(result, (*before.steps, lambda tensor: func(tensor, *args[1:], **kwargs)))
         return result
 
     def _sum(self, func: Callable[..., Any], args: tuple[Any, ...], key: int) -> Any:
         """Run a sum and make it part of the open site that it reads, as its residual sum, if it can be."""
         site = self.open.pop(key)
-        moved = self.moved.pop(key, None) or _Moved(site.output, ())
+        moved = self.moved.pop(key, None) or Moved(site.output, ())
         other = args[1] if args[0] is moved.result else args[0]
         self.close([id(other)])
         if site.rest is not None or other is moved.result or other.shape != moved.result.shape:

@@ -122,9 +122,11 @@ def _layers(task: Task, problem: Problem, space: str, *, centred: bool) -> Layer
         added = [each for each in sites if each[0].name in writers and each[0].rest is not None]
         between = [_beside(each, writers[each[0].name], before=True) for each in added[:1]]
         between += [_beside(each, writers[each[0].name]) for each in added]
+        if not between or (sums and len(sums) != len(between)):
+            continue  # the networks go another way through their code on this batch
         products = [batch.weight * _products(each) for each in between]
         sums = [a + b for a, b in zip(sums, products, strict=True)] if sums else products
-        count += batch.weight * (len(between[0]) if between else 0)
+        count += batch.weight * len(between[0])
     if not sums:
         return None
     check_numbers(f"stream {space}", *sums)
@@ -154,9 +156,10 @@ def _projected(layers: Layers, weights: Sequence[float], width: int, *, centred:
     sizes = [layers.sizes(parent) for parent in range(len(layers.widths))]
     factors = [math.sqrt(len(weights) * share) / _middle(own) for share, own in zip(weights, sizes, strict=True)]
     scale = torch.cat([torch.full((n,), c, dtype=torch.float64) for n, c in zip(layers.widths, factors, strict=True)])
+    scale = scale.to(layers.products[0].device)
     scaled = [scale[:, None] * each * scale for each in layers.products]
     total = torch.stack([each / each.diagonal().sum().clamp_min(TINY) for each in scaled]).sum(0)
-    basis = _complement(width) if centred else torch.eye(width, dtype=torch.float64)
+    basis = (_complement(width) if centred else torch.eye(width, dtype=torch.float64)).to(total.device)
     kept = min(basis.shape[1], len(total) - centred * len(layers.widths))
     directions = principal_directions(total)[:, :kept] @ basis[:, :kept].T
     whole = [math.sqrt(max(float(((directions.T @ each) * directions.T).sum()) / width, TINY)) for each in scaled]
