@@ -18,7 +18,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from transfuse import InputError
-from transfuse.demo.data import digits
+from transfuse.demo.data import DEVIATION, MEAN, digits
 
 from . import readers, text
 from .records import Data
@@ -37,19 +37,22 @@ class Examples:
         labels: Classes.
         normal: Mean and deviation for each channel, by which bytes are normalised.
         vectors: The table in which word numbers are looked up.
+        topics: Classes that a skill goes by, where labels are something else: the characters that come next.
     """
 
     inputs: Tensor
     labels: Tensor
     normal: tuple[tuple[float, ...], tuple[float, ...]] | None = None
     vectors: Tensor | None = None
+    topics: Tensor | None = None
 
     def __len__(self) -> int:
         return len(self.labels)
 
     def part(self, rows: Tensor | slice) -> Examples:
         """Some of them."""
-        return replace(self, inputs=self.inputs[rows], labels=self.labels[rows])
+        topics = None if self.topics is None else self.topics[rows]
+        return replace(self, inputs=self.inputs[rows], labels=self.labels[rows], topics=topics)
 
     def read(self, rows: Tensor | slice) -> Tensor:
         """Inputs as a network reads them."""
@@ -57,7 +60,7 @@ class Examples:
         if self.vectors is not None:
             return self.vectors[chosen.long()]
         if self.normal is None:
-            return chosen
+            return chosen if chosen.is_floating_point() else chosen.long()
         mean, deviation = (torch.tensor(each).reshape(-1, 1, 1) for each in self.normal)
         scaled = (chosen.float() / 255 - mean) / deviation
         return scaled if chosen.dim() == 4 else scaled.reshape(chosen.shape)
@@ -123,7 +126,8 @@ def load(data: Data) -> Task:
         raise InputError(f"no data set is called {data.name!r}; the data sets: {', '.join(READERS)}")
     if data.skill is not None:
         whole = load(replace(data, skill=None))
-        return replace(whole, train=whole.train.part(seen(whole.train.labels, data.skill)))
+        known = whole.train.labels if whole.train.topics is None else whole.train.topics
+        return replace(whole, train=whole.train.part(seen(known, data.skill)))
     published = READERS[data.name](data)
     train, validation = _split(published, data)
     if data.train is not None:
@@ -154,7 +158,11 @@ def _digits(data: Data) -> Official:
     for images, labels in (digits("train"), digits("test")):
         if data.name == "digits32":
             images = F.interpolate(images, scale_factor=4).repeat(1, 3, 1, 1)
-        parts.append(Examples(images[:, 0] if data.view == "rows" else images, labels))
+        if data.view == "characters":
+            pixels = (images * DEVIATION + MEAN).round().to(torch.uint8).flatten(1)
+            parts.append(Examples(pixels[:, :-1], pixels[:, 1:], topics=labels))
+        else:
+            parts.append(Examples(images[:, 0] if data.view == "rows" else images, labels))
     return Official(parts[0], parts[1], notes=("digits that ship with transfuse, 8 x 8",))
 
 
@@ -197,7 +205,7 @@ def _sst2(data: Data) -> Official:
 def _csv(data: Data) -> Official:
     folder, notes = official(data.name, data_folder())
     parts = [readers.csv_texts(folder / f"{part}.csv", CLASSES[data.name]) for part in ("train", "test")]
-    return _encoded(data, parts, notes)
+    return (_spelled if data.view == "characters" else _encoded)(data, parts, notes)
 
 
 def _encoded(data: Data, parts: Sequence[tuple[list[str], list[int]]], notes: Sequence[str]) -> Official:
@@ -221,6 +229,17 @@ def _encoded(data: Data, parts: Sequence[tuple[list[str], list[int]]], notes: Se
     return Official(
         examples[0], examples[1], examples[2] if len(examples) > 2 else None, (*notes, *partial, *counted, covered)
     )
+
+
+def _spelled(data: Data, parts: Sequence[tuple[list[str], list[int]]], notes: Sequence[str]) -> Official:
+    """Texts as numbers of characters, in pieces of one length, each character to be foretold from those before it."""
+    if data.length is None:
+        raise InputError(f"{data.name} needs the length of pieces of text, in characters; got {data}")
+    examples = []
+    for texts, labels in parts:
+        pieces, topics = text.pieces(texts, labels, data.length + 1)
+        examples.append(Examples(pieces[:, :-1], pieces[:, 1:], topics=topics))
+    return Official(examples[0], examples[1], notes=tuple(notes))
 
 
 @lru_cache(maxsize=1)

@@ -15,7 +15,7 @@ import transfuse
 
 from .data import Task, load
 from .jobs import Job
-from .measuring import likeness, outputs_of, share_right
+from .measuring import likeness, metrics_of, outputs_of
 from .networks import build
 from .training import Base, Place, base_network
 
@@ -59,8 +59,8 @@ class Group:
         return self.task.train.read(slice(count)) if count else None
 
     def answered(self, own: Tensor, weights: Sequence[float] | None) -> dict[str, Any]:
-        """What class scores on the test examples are worth: accuracy, and how like the parents' they are."""
+        """What class scores on the test examples are worth: accuracy or loss, and how like the parents' they are."""
         return {
-            "metrics": {"accuracy": share_right(own, self.task.test)},
+            "metrics": metrics_of(own, self.task.test),
             "likeness": likeness(own, self.answers, weights),
         }

@@ -9,6 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from torch import nn
+
 import transfuse
 from transfuse.activations import Batches
 from transfuse.corrections import nearest_control
@@ -17,7 +19,7 @@ from transfuse.modules import Ensemble
 from .group import Group
 from .jobs import Job
 from .landscapes import landscape
-from .measuring import accuracy, mean_of, outputs_of
+from .measuring import accuracy, mean_of, metrics_of, outputs_of
 from .networks import build
 from .profiles import PROFILES
 from .rounds import federated
@@ -48,8 +50,10 @@ def without(layout: transfuse.Layout, symmetries: Sequence[str]) -> transfuse.La
 
 
 def _base(job: Job, group: Group) -> dict[str, Any]:
-    each = [accuracy(model, group.task.test) for model in group.models]
-    return {"metrics": {"accuracy": sum(each) / len(each)}, "each": each}
+    found = [metrics_of(answers, group.task.test) for answers in group.answers]
+    (name,) = found[0]
+    each = [one[name] for one in found]
+    return {"metrics": {name: sum(each) / len(each)}, "each": each}
 
 
 def _parent(job: Job, group: Group) -> dict[str, Any]:
@@ -75,7 +79,9 @@ def _control(job: Job, group: Group) -> dict[str, Any]:
 
 
 def _ensemble(job: Job, group: Group) -> dict[str, Any]:
-    return group.answered(outputs_of(Ensemble(group.models), group.task.test), job.weights)
+    # Each place of a text is an example: scores of all places are class scores then.
+    members = [nn.Sequential(model, nn.Flatten(0, -2)) for model in group.models]
+    return group.answered(outputs_of(Ensemble(members), group.task.test), job.weights)
 
 
 def _mean(job: Job, group: Group) -> dict[str, Any]:

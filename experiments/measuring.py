@@ -1,4 +1,4 @@
-"""What networks answer: accuracy, and how like the answers of the parents and of their ensemble they are."""
+"""What networks answer: accuracy or loss, and how like the answers of the parents and of their ensemble they are."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from .data import Examples
 
@@ -17,20 +18,35 @@ def accuracy(model: nn.Module, examples: Examples, device: str = "cpu") -> float
     model.to(device).eval()
     right = 0
     for inputs, labels in examples.batches():
-        right += int((model(inputs.to(device)).argmax(1).cpu() == labels).sum())
-    return 100 * right / len(examples)
+        right += int((model(inputs.to(device)).argmax(-1).cpu() == labels).sum())
+    return 100 * right / examples.labels.numel()
 
 
 @torch.no_grad()
 def outputs_of(model: nn.Module, examples: Examples) -> Tensor:
-    """Class scores [examples, classes] in float64; the network is left in evaluation mode."""
+    """Class scores [examples, classes] in float64; the network is left in evaluation mode.
+
+    Each place of a text at which a character is foretold is an example.
+    """
     model.eval()
-    return torch.cat([model(inputs).double() for inputs, _ in examples.batches()])
+    return torch.cat([model(inputs).double().flatten(0, -2) for inputs, _ in examples.batches()])
 
 
 def share_right(outputs: Tensor, examples: Examples) -> float:
     """The share of right answers among class scores, in percent."""
-    return 100 * float((outputs.argmax(1) == examples.labels).double().mean())
+    return 100 * float((outputs.argmax(1) == examples.labels.flatten()).double().mean())
+
+
+def metrics_of(outputs: Tensor, examples: Examples) -> dict[str, float]:
+    """What class scores are worth: accuracy in percent; where every place of a text is foretold, its loss in nats."""
+    if examples.labels.dim() == 1:
+        return {"accuracy": share_right(outputs, examples)}
+    return {"nats": float(loss_of(outputs, examples.labels))}
+
+
+def loss_of(scores: Tensor, labels: Tensor) -> Tensor:
+    """The mean cross-entropy of class scores [..., classes] with labels [...], in nats."""
+    return F.cross_entropy(scores.flatten(0, -2), labels.flatten().long())
 
 
 def mean_of(values: Sequence[Tensor], weights: Sequence[float] | None = None) -> Tensor:

@@ -14,6 +14,7 @@ from transfuse import InputError
 from transfuse.networks import NETWORKS, Recurrent
 
 from .records import Build
+from .transformers import Characters, Llama, ViT
 
 
 class Bidirectional(nn.Module):
@@ -55,7 +56,9 @@ def cnn(
     return nn.Sequential(*layers, nn.Flatten(), nn.Linear(flat, hidden), nn.ReLU(), nn.Linear(hidden, classes))
 
 
-MORE: dict[str, Callable[..., nn.Module]] = {"gru": gru, "bidirectional": Bidirectional, "cnn": cnn}
+MORE: dict[str, Callable[..., nn.Module]] = {
+    "gru": gru, "bidirectional": Bidirectional, "cnn": cnn, "vit": ViT, "characters": Characters, "llama": Llama,
+}  # fmt: skip
 
 
 def build(what: Build) -> nn.Module:

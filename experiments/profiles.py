@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from .attending import SETTINGS as ATTENDING
 from .different import SETTINGS as DIFFERENT
 from .federated import SETTINGS as FEDERATED
 from .records import Build, Data, Setting, Skill, Training, View
@@ -165,7 +166,11 @@ SMALL = {
     "resnet18": Build("resnet18", {"width": 4}),
     "resnet18_plain": Build("resnet18_plain", {"width": 4}),
     "resnet20": Build("resnet20", {"width": 4}),
+    "vit": Build("vit", {"width": 8, "heads": 2, "hidden": 12, "layers": 1, "patch": 4, "image": (1, 8)}),
+    "characters": Build("characters", {"width": 8, "heads": 2, "hidden": 12, "layers": 1, "tokens": 17}),
+    "llama": Build("llama", {"width": 8, "heads": 2, "hidden": 12, "layers": 1, "tokens": 17}),
 }
+READ = ("characters", "llama")  # networks that foretell what they read; here, the pixels of an image
 
 
 def _smoke(setting: Setting) -> Setting:
@@ -174,7 +179,7 @@ def _smoke(setting: Setting) -> Setting:
     kept = {name: value for name, value in setting.network.sizes.items() if name in ("bias", "norm", "layers")}
     small = SMALL.get(kind, Build(kind, {"hidden": 16, "inputs": 8}))
     image = kind.startswith(("vgg", "resnet"))
-    view: View = "rows" if kind not in SMALL else "image"
+    view: View = "rows" if kind not in SMALL else "characters" if kind in READ else "image"
     data = Data("digits32" if image else "digits", view, 64 if image else 900, 200, 200, skill=setting.data.skill)
     training = Training("adam", 1e-2, epochs=2, batch=64, keep=setting.training.keep)
     start = setting.start and replace(setting.start, setting=_smoke(setting.start.setting))
@@ -198,13 +203,13 @@ def _smoke_targets() -> dict[str, Setting]:
 
 PROFILES = {
     "paper": Profile(
-        PAPER | DIFFERENT | FEDERATED,
+        PAPER | DIFFERENT | ATTENDING | FEDERATED,
         {"epsilon": (0.01, 0.005, 0.001, 0.0005), "alpha": (1.0, 5.0, 10.0, 20.0)},
         points=25,
         plane=41,
     ),
     "cpu": Profile(
-        {name: _cpu(name, setting) for name, setting in PAPER.items()} | DIFFERENT | FEDERATED,
+        {name: _cpu(name, setting) for name, setting in PAPER.items()} | DIFFERENT | ATTENDING | FEDERATED,
         {"epsilon": (None,), "gwb.epsilon": (None, 0.2), "wb-random.epsilon": (None, 0.2), "alpha": (1.0, 5.0, 20.0)},
         points=25,
         plane=15,
@@ -212,7 +217,8 @@ PROFILES = {
         pictured=1000,
     ),
     "smoke": Profile(
-        {name: _smoke(setting) for name, setting in (PAPER | DIFFERENT | FEDERATED).items()} | _smoke_targets(),
+        {name: _smoke(setting) for name, setting in (PAPER | DIFFERENT | ATTENDING | FEDERATED).items()}
+        | _smoke_targets(),
         {"epsilon": (None,), "alpha": (1.0, 10.0)},
         points=3,
         plane=3,

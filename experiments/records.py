@@ -13,7 +13,7 @@ from typing import Any, Literal
 from .plain import as_plain
 
 PAIR = 2  # networks that may share a start
-View = Literal["image", "channels", "rows", "words"]
+View = Literal["image", "channels", "rows", "words", "characters"]
 
 
 @dataclass(frozen=True)
@@ -91,11 +91,11 @@ class Data:
     Args:
         name: Of the data set.
         view: How a network sees an input: `image`, or an image with a dimension for its `channels` even if there is
-            one, or `rows` of an image as a sequence, or `words`.
+            one, or `rows` of an image as a sequence, or `words`, or `characters`, each of which is to be foretold.
         train: How many training examples are used; None for all that remain beside the validation examples.
         test: How many test examples are used; None for all.
         validation: How many training examples are kept away from training, to choose hyper-parameters by.
-        length: Of texts, in words.
+        length: Of texts, in words or characters.
         vectors: Dimensions of the GloVe vectors.
         projected_from: Dimensions of the vectors that were projected to `vectors` principal components; None: none.
         skill: The part that the network sees; None for all.

@@ -24,10 +24,11 @@ GAIN = {"auto": "of the paper's gap closed by auto", "auto-500": "the same with 
 HEAD = """# Results
 
 Made by `python -m experiments tables` from the lines in `experiments/results`, and from nothing else;
-[docs/experiments.md](docs/experiments.md) says how to run them. Numbers are test accuracies in percent: mean ± standard
-deviation (number of groups of base networks), and below it the paper's. Hyper-parameters were chosen on validation
-examples, never on test examples. Figures from the same lines are in `experiments/figures`. What the numbers say, where
-goals were missed and what was tried is in [docs/experiments.md](docs/experiments.md).
+[docs/experiments.md](docs/experiments.md) says how to run them. Numbers are test accuracies in percent (of language
+models, the loss in *nats* a character): mean ± standard deviation (number of groups of base networks), and below it the
+paper's. Hyper-parameters were chosen on validation examples, never on test examples. Figures from the same lines are in
+`experiments/figures`. What the numbers say, where goals were missed and what was tried is in
+[docs/experiments.md](docs/experiments.md).
 """
 LIKENESS = """\
 How like the parents' the answers are: squared distance of outputs to the mean of the parents', relative to the square

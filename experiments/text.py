@@ -2,7 +2,8 @@
 
 In: texts and vectors by word. Out: a matrix of word numbers [texts, length] and a table of vectors [words, dimensions].
 Number 0 is padding (the zero vector), number 1 every word without a vector (the mean vector of the vocabulary). Padding
-stands on the left, so that the last state of a recurrent network has just read the end of the text.
+stands on the left, so that the last state of a recurrent network has just read the end of the text. For models of
+language, texts become pieces of numbered characters instead.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 PADDING, UNKNOWN = 0, 1
+CHARACTERS = "\n" + "".join(map(chr, range(32, 127)))  # line feed, and what can be printed of ASCII
 # As GloVe's words were made: clitics apart (does n't, it 's), every other sign on its own.
 WORD = re.compile(r"n't\b|'(?:s|re|ve|ll|d|m)\b|\w+?(?=n't\b)|\w+|[^\w\s]")
 # AG News has lost the ampersands of its character references: " #39;s", " lt;b gt;".
@@ -89,3 +91,27 @@ def coverage(texts: Iterable[Sequence[str]], numbers: Mapping[str, int]) -> floa
     """The share of running words that have a vector, in percent."""
     counts = Counter(word in numbers for text in texts for word in text)
     return 100 * counts[True] / max(1, counts.total())
+
+
+def pieces(texts: Sequence[str], labels: Sequence[int], length: int) -> tuple[Tensor, Tensor]:
+    r"""Texts as numbers of characters, cut into whole pieces [pieces, length], and the class of each piece's text.
+
+    A text ends with a line feed. Characters that are not in `CHARACTERS`, and the end of a text that fills no piece,
+    are left out.
+
+    Example:
+        >>> numbers, classes = pieces(["ab", "cdef"], [0, 1], 3)
+        >>> "".join(CHARACTERS[each] for each in numbers.flatten()), classes.tolist()
+        ('ab\ncde', [0, 1])
+    """
+    table = np.full(256, 255, np.uint8)
+    for number, character in enumerate(CHARACTERS):
+        table[ord(character)] = number
+    found, classes = [], []
+    for whole, label in zip(texts, labels, strict=True):
+        numbers = table[np.frombuffer((whole + "\n").encode("ascii", "ignore"), np.uint8)]
+        numbers = numbers[numbers != 255]
+        count = len(numbers) // length
+        found.append(numbers[: count * length].reshape(count, length))
+        classes += [label] * count
+    return torch.from_numpy(np.concatenate(found)), torch.tensor(classes)

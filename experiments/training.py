@@ -24,7 +24,7 @@ from transfuse.landscape import Workers
 
 from .data import Examples, Task, load
 from .keeping import save
-from .measuring import accuracy
+from .measuring import accuracy, loss_of
 from .networks import build
 from .plain import fingerprint
 from .records import Setting, Training
@@ -136,7 +136,7 @@ class Course:
             inputs = augmented(inputs, self.random)
         self.optimiser.zero_grad()
         scores = self.model(inputs.to(self.device))
-        F.cross_entropy(scores, examples.labels[rows].to(self.device)).backward()
+        loss_of(scores, examples.labels[rows].to(self.device)).backward()
         if self.training.clip is not None:
             nn.utils.clip_grad_norm_(self.model.parameters(), self.training.clip)
         self.optimiser.step()

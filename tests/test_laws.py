@@ -63,10 +63,11 @@ def aligned_networks_are_their_inputs(name, seed, method):
     for parent, aligned in zip((model, other), fusion.aligned, strict=True):
         assert_same_function(parent, aligned, inputs)
     for couplings in fusion.couplings:
-        for matrix in couplings.values():
-            ones = torch.ones(len(matrix), dtype=matrix.dtype)
-            torch.testing.assert_close(matrix.abs().sum(0), ones)
-            torch.testing.assert_close(matrix.abs().sum(1), ones)
+        for space, matrix in couplings.items():
+            identity = torch.eye(len(matrix), dtype=matrix.dtype)
+            torch.testing.assert_close(matrix @ matrix.T, identity)
+            if not layout[space].rotations:
+                torch.testing.assert_close(matrix.abs().sum(1), identity.sum(1))
 
 
 test_aligned, test_aligned_everywhere = law(aligned_networks_are_their_inputs, *METHODS)

@@ -72,8 +72,8 @@ def many(kind: Kind, expected: str) -> Kind:
     return Kind(lambda value: _is_series(value) and all(kind.holds(each) for each in value), expected)
 
 
-def instance(of: type, expected: str) -> Kind:
-    """An object of a class."""
+def instance(of: type | tuple[type, ...], expected: str) -> Kind:
+    """An object of a class, or of one of several."""
     return Kind(lambda value: isinstance(value, of), expected)
 
 

@@ -23,6 +23,7 @@ from .barycenter import (
     Problem,
     Start,
     Step,
+    anchored,
     cycle_consistent,
     distilled_target,
     jointly,
@@ -32,8 +33,8 @@ from .barycenter import (
     merged,
     objective_of,
     packed,
-    permutes,
     random_target,
+    reversible,
     shuffled,
 )
 from .errors import InputError
@@ -55,6 +56,7 @@ class Method:
         citation: Where it was published.
         couple: Finds the couplings of a problem, given a random state, a watcher and the options of the method.
         balance: Bring every model to a canonical scale first, where its layout allows scales.
+        rotations: Rotate units where the layout allows it, after norms are folded; else they are permuted there, too.
         order_free: The order of the models shall not matter: they are worked on in an order of their own.
         terms: What units are matched by: `weights`, `activations` or `both`; default: both if there is data.
         correct: The correction at the end, by data or by synthetic inputs: `auto`, `none` or a row of `CORRECTIONS`.
@@ -66,6 +68,7 @@ class Method:
     citation: str
     couple: Callable[..., Found]
     balance: bool = False
+    rotations: bool = False
     order_free: bool = False
     terms: str | None = None
     correct: str = "none"
@@ -155,9 +158,10 @@ def _auto(
 
 
 def _auto_starts(problem: Problem, rng: Random, restarts: int, start: Start) -> list[list[dict[str, Coupling]]]:
-    """Couplings to start from. Where the first model permutes only, it need not be shuffled.
+    """Couplings to start from. Where no units of the first model are merged, they need not be shuffled.
 
-    Models whose couplings are known are not shuffled either; if all are, there is nothing else to start from.
+    Models whose couplings are known are not shuffled either; if all are, there is nothing else to start from. Where
+    units rotate, everything else is found by them: there they are anchored, or stay, and nothing is shuffled.
     """
     layered = partial(layer_by_layer, quadratic=True, updates=0, matching=Matching(signs=True))
     if start != "base":
@@ -166,7 +170,9 @@ def _auto_starts(problem: Problem, rng: Random, restarts: int, start: Start) -> 
     known = [problem.known_of(model) is not None for model in range(len(unmatched))]
     if all(known):
         return [unmatched]
-    stays = [permutes(unmatched[0]) or known[0], *known[1:]]
+    if problem.layout.rotating:
+        return [unmatched, anchored(problem, unmatched)]
+    stays = [reversible(unmatched[0]) or known[0], *known[1:]]
     return [unmatched, layered(problem)[0]] + [
         [each if still else shuffled(each, rng) for each, still in zip(unmatched, stays, strict=True)]
         for _ in range(restarts)
@@ -195,6 +201,11 @@ def _layered(problem: Problem, rng: Random, watch: Watch, start: Start, matching
 
 def _activation(problem: Problem, rng: Random, watch: Watch, *, sweeps: int = 100) -> Found:
     return jointly(problem, _unmatched(problem), signs=True, rng=rng, sweeps=sweeps, watch=watch)
+
+
+def _procrustes(problem: Problem, rng: Random, watch: Watch, *, sweeps: int = 100) -> Found:
+    start = anchored(problem, _unmatched(problem))
+    return jointly(problem, start, signs=True, rng=rng, sweeps=sweeps, watch=watch)
 
 
 def _ot(
@@ -268,6 +279,7 @@ METHODS: dict[str, Method] = {
         "transfuse; objective of Akash, Li and Garcia Trillos (2022), sweeps of Ainsworth et al. (2023)",
         _auto,
         balance=True,
+        rotations=True,
         order_free=True,
         correct="auto",
         passes=20,
@@ -303,9 +315,22 @@ METHODS: dict[str, Method] = {
         "activation matching: units that answer alike to data, sign included; each model to the mean of the others",
         "Li et al. (2016), Convergent Learning, arXiv:1511.07543; Ainsworth et al. (2023), arXiv:2209.04836",
         _activation,
+        rotations=True,
         order_free=True,
         terms="activations",
         passes=1,
+    ),
+    "procrustes": Method(
+        "units that rotate turned to those of the first model, by embeddings and positions, then joint sweeps over all "
+        "weights to convergence; where nothing rotates, joint sweeps with signs",
+        "Schoenemann (1966), A generalized solution of the orthogonal Procrustes problem; Theus et al. (2025), "
+        "arXiv:2506.22712",
+        _procrustes,
+        balance=True,
+        rotations=True,
+        order_free=True,
+        terms="weights",
+        passes=10,
     ),
     "fedma": Method(
         "one-shot FedMA: layer by layer, one model after another, costs of a Beta-Bernoulli process, no new units",

@@ -19,7 +19,7 @@ from .errors import (
 from .federated import Federation, LeftOut, Reply, Round
 from .fusing import FusedStates, Fusion, align, fuse, fuse_states
 from .landscape import Barrier, Mark, Plane, Simplex, barrier, chain, evaluator, plane, simplex
-from .layout import Axis, Block, Fixed, Layout, Permutation, Run, Slot, Space, Symmetry, parse, permute
+from .layout import Axis, Block, Fixed, Layout, Permutation, Rotation, Run, Slot, Space, Symmetry, parse, permute
 from .methods import METHODS, Method
 from .synthetic.making import synthetic_inputs
 from .tracing import prove, rule, trace
@@ -48,6 +48,7 @@ __all__ = [
     "Plane",
     "ProofError",
     "Reply",
+    "Rotation",
     "Round",
     "Run",
     "Simplex",

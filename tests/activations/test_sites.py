@@ -224,3 +224,63 @@ def test_gradients_and_random_states_stay():
     assert net[0].weight.grad is None
     assert net[0].weight.requires_grad
     assert outputs(net, x)[0].shape == (5, 4)
+
+
+class BehindMoves(nn.Module):
+    """What a layer gives is moved and dropped before it is added to something."""
+
+    def __init__(self, *moves):
+        super().__init__()
+        self.main, self.drop, self.moves = nn.Linear(3, 4), nn.Dropout(0.5), moves
+
+    def forward(self, x, rest):
+        moved = self.main(x)
+        for move in self.moves:
+            moved = move(moved)
+        return rest + self.drop(moved)
+
+
+@pytest.mark.parametrize(
+    "moves",
+    [
+        [lambda x: x.view(2, 5, 4)],
+        [lambda x: x.reshape(5, 2, 4), lambda x: x.transpose(0, 1)],
+        [lambda x: x.unflatten(0, (5, 2)), lambda x: x.permute(1, 2, 0), lambda x: x.contiguous()],
+        [],
+    ],
+)
+def test_a_residual_sum_is_seen_behind_what_moves_values_and_behind_dropout(moves):
+    net, x = BehindMoves(*moves).eval(), torch.randn(10, 3)
+    shape = x.new_empty(10, 4)
+    for move in moves:
+        shape = move(shape)
+    rest = torch.randn(shape.shape)
+    (seen,) = observe(net, lambda each: each(x, rest))
+    torch.testing.assert_close(seen.output - seen.rest, net.main(x))
+    again = seen.output
+    for move in moves:
+        again = move(again)
+    torch.testing.assert_close(again, net(x, rest))
+
+
+def test_a_nonlinearity_behind_what_moves_values_is_not_taken_for_that_of_the_layer():
+    net = nn.Sequential(nn.Linear(3, 4), nn.Unflatten(1, (2, 2)), nn.ReLU())
+    (seen,) = run(net, torch.randn(5, 3))
+    assert seen.then is None
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_the_weights_inside_attention_are_sites(first):
+    layer = nn.TransformerEncoderLayer(8, 2, 6, 0.1, batch_first=True, norm_first=first)
+    x, fast = torch.randn(3, 5, 8), torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        found = run(layer, x)
+    finally:
+        torch.backends.mha.set_fastpath_enabled(fast)
+    named = {seen.name: seen for seen in found}
+    assert list(named) == ["self_attn.in_proj_weight", "self_attn.out_proj.weight", "linear1.weight", "linear2.weight"]
+    assert not any(seen.shared for seen in found)
+    out = named["self_attn.out_proj.weight"]
+    torch.testing.assert_close(out.output - out.rest, layer.self_attn.out_proj(out.inputs))
+    torch.testing.assert_close(out.rest.view(5, 3, 8).transpose(0, 1), x)

@@ -5,7 +5,7 @@ import itertools
 import pytest
 import torch
 
-from transfuse.corrections.elimination import eliminated, handed_out
+from transfuse.corrections.elimination import eliminated, features_of, handed_out
 
 
 def problem(units=8, samples=50, readers=5, seed=0):
@@ -40,6 +40,25 @@ def test_each_unit_that_goes_is_the_one_whose_loss_costs_least(seed, ridge):
         cheapest = min(left, key=lambda unit: loss(features, weights, left - {unit}, ridge))
         left -= {cheapest}
         assert eliminated(features.T @ features, weights, keep, ridge=ridge).tolist() == sorted(left)
+
+
+@pytest.mark.parametrize("ridge", [1e-3, 0.1])
+@pytest.mark.parametrize("seed", range(3))
+def test_each_group_of_features_that_goes_is_the_one_whose_loss_costs_least(seed, ridge):
+    features, weights = problem(units=15, seed=seed)
+    left = set(range(5))
+    for keep in range(4, 0, -1):
+        rest = {unit: features_of(torch.tensor(sorted(left - {unit})), 3).tolist() for unit in left}
+        left -= {min(left, key=lambda unit: loss(features, weights, rest[unit], ridge))}
+        assert eliminated(features.T @ features, weights, keep, size=3, ridge=ridge).tolist() == sorted(left)
+
+
+def test_of_planted_groups_that_are_mixtures_of_others_one_each_is_kept():
+    features, weights = problem(units=12)
+    mixing = torch.randn(3, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+    doubled = torch.cat([features, (features.unflatten(1, (4, 3)) @ mixing).flatten(1)], 1)
+    gram, read = doubled.T @ doubled, torch.cat([weights, weights])
+    assert sorted(eliminated(gram, read, 4, size=3, ridge=1e-3) % 4) == list(range(4))
 
 
 @pytest.mark.parametrize("seed", range(5))

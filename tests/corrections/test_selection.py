@@ -98,7 +98,7 @@ def test_it_is_nearer_than_random_units_and_than_averages(monkeypatch):
     generator = torch.Generator().manual_seed(0)
     monkeypatch.setattr(
         selection, "eliminated",
-        lambda gram, weights, keep: torch.randperm(len(gram), generator=generator)[:keep].sort().values,
+        lambda gram, weights, keep, size: torch.randperm(len(gram), generator=generator)[:keep].sort().values,
     )  # fmt: skip
     random = [distance(selected(models).model, models) for _ in range(3)]
     assert distance(chosen.model, models) < 0.7 * min(random)

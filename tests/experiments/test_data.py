@@ -1,13 +1,14 @@
 """Data sets from official files, laid out by hand and tiny; missing files are told at once."""
 
 import gzip
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 from experiments.data import Batched, load
 from experiments.networks import build
-from experiments.records import Build, Data, Skill
+from experiments.records import Build, Classes, Data, Skill
 
 from experiments import sources
 from transfuse import InputError
@@ -114,6 +115,17 @@ def test_networks_without_biases_do_not_notice_that_padding_is_left_out(folder, 
     network = build(Build(name, {"hidden": 4, "inputs": 2, "classes": 4}))
     torch.testing.assert_close(network(task.test.unpadded(slice(3))), network(task.test.read(slice(3))))
     assert task.test.unpadded(slice(3)).shape[1] == 4
+
+
+def test_characters_are_foretold_and_a_skill_goes_by_the_class_of_the_text(folder):
+    text_files(folder)
+    data = Data("agnews", "characters", validation=2, length=6)
+    task = load(data)
+    assert (len(task.train), len(task.validation), len(task.test)) == (10, 2, 12)  # "cat sat on mat0" is two pieces
+    assert torch.equal(task.test.read(slice(4))[:, 1:], task.test.labels[:4, :-1].long())
+    seen = load(replace(data, skill=Classes((0, 1)))).train
+    assert 0 < len(seen) < len(task.train)
+    assert set(seen.topics.tolist()) <= {0, 1}
 
 
 def test_a_text_without_vectors_is_refused(folder):

@@ -2,7 +2,7 @@
 
 import torch
 from experiments.data import Examples
-from experiments.measuring import accuracy, likeness, mean_of, outputs_of, share_right
+from experiments.measuring import accuracy, likeness, mean_of, metrics_of, outputs_of, share_right
 from torch import nn
 
 PARENTS = [torch.randn(50, 4, generator=torch.Generator().manual_seed(seed)).double() for seed in (0, 1)]
@@ -37,3 +37,13 @@ def test_accuracy_is_the_same_from_scores():
     examples = Examples(torch.randn(300, 6), torch.randint(0, 4, (300,)))
     model = nn.Linear(6, 4)
     assert abs(share_right(outputs_of(model, examples), examples) - accuracy(model, examples)) < 1e-9
+
+
+def test_where_every_place_is_foretold_each_is_an_example():
+    examples = Examples(torch.randint(0, 9, (6, 5)), torch.randint(0, 9, (6, 5)).to(torch.uint8))
+    model = nn.Sequential(nn.Embedding(9, 4), nn.Linear(4, 9))
+    scores = outputs_of(model, examples)
+    assert scores.shape == (30, 9)
+    assert abs(share_right(scores, examples) - accuracy(model, examples)) < 1e-9
+    chances = scores.log_softmax(1)[torch.arange(30), examples.labels.flatten().long()]
+    assert abs(metrics_of(scores, examples)["nats"] + float(chances.mean())) < 1e-9

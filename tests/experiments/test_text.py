@@ -54,3 +54,12 @@ def test_projection_keeps_what_lies_in_the_principal_components():
     _, table = text.vector_table(list(vectors), vectors, 2)
     own, projected = (each - each.mean(0) for each in (flat, table[2:].numpy()))
     np.testing.assert_allclose(projected @ projected.T, own @ own.T, atol=1e-4)
+
+
+@given(st.lists(st.text(max_size=30), min_size=1, max_size=5), st.integers(1, 7))
+def test_pieces_are_the_characters_of_their_text_in_order(texts, length):
+    numbers, classes = text.pieces(texts, range(len(texts)), length)
+    for number, whole in enumerate(texts):
+        known = "".join(each for each in whole if each in text.CHARACTERS) + "\n"
+        own = numbers[classes == number].flatten()
+        assert "".join(text.CHARACTERS[each] for each in own) == known[: len(known) // length * length]

@@ -7,7 +7,7 @@ import torch
 
 import transfuse
 from transfuse.checkpoints import open_checkpoint
-from transfuse.layout import balanced, in_scale_of, random_elements
+from transfuse.layout import balanced, in_balance_of, random_elements
 from transfuse.lazy import LazyState, as_lazy
 from zoo import named
 from zoo_problems import layout_of
@@ -64,7 +64,7 @@ def test_balancing_lazily_is_balancing(name):
     elements = random_elements(layout, layout.units, np.random.default_rng(0))
     state = transfuse.permute(model.state_dict(), layout, elements)
     lazy, expected = balanced(as_lazy(state), layout), balanced(state, layout)
-    back, again = in_scale_of(as_lazy(state), lazy, layout), in_scale_of(state, expected, layout)
+    back, again = in_balance_of(as_lazy(state), lazy, layout), in_balance_of(state, expected, layout)
     assert isinstance(lazy, LazyState)
     assert isinstance(back, LazyState)
     for key in expected:

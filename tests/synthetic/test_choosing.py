@@ -43,6 +43,18 @@ def test_without_norms_the_example_decides(example, told):
     assert str(chosen(reader(example.shape[1]), example)) == told
 
 
+def test_networks_that_read_images_patch_by_patch_get_images():
+    cut = nn.Sequential(nn.Unfold(4, stride=4), nn.Flatten(2), Swapped(), nn.Linear(16, 5))
+    assert chosen(cut, writing()).kind == "strokes"
+
+
+class Swapped(nn.Module):
+    """Features last."""
+
+    def forward(self, x):
+        return x.transpose(1, 2)
+
+
 @pytest.mark.parametrize("value", [0.0, 0.5])
 def test_an_example_of_one_value_is_told(value):
     assert "the example has one value only" in chosen(reader(3), torch.full((1, 3, 16, 16), value)).why

@@ -24,7 +24,7 @@ def made(models, example=X, **options):
 def test_networks_that_see_classes_get_inverted_inputs():
     found = made([network(0), network(1)])
     assert found.batches.count == 5
-    assert (found.why_not, found.matching, found.chosen) == ("", None, None)
+    assert (found.why_not, found.matching, found.chosen) == ("", None, "")
 
 
 class Fails(nn.Module):

@@ -10,8 +10,8 @@ import torch
 from torch.utils import _pytree as pytree
 
 import transfuse
-from transfuse import Fixed, Layout, ProofError
-from transfuse.layout import random_elements
+from transfuse import Fixed, Layout, ProofError, Rotation, Symmetry
+from transfuse.layout import Framed, folded, random_elements
 from transfuse.modules import model_state, tensors_in
 from zoo import ZOO, call
 
@@ -36,10 +36,15 @@ def traced(network):
 
 
 def moved_by_hand(state, layout, elements):
-    """Twin of `permute`: position by position."""
-    result = {name: tensor.clone() for name, tensor in state.items()}
+    """Twin of `permute`: position by position, after norms over units that rotate are folded."""
+    result = {name: tensor.clone() for name, tensor in folded(state, layout).items()}
     for block in layout.blocks():
         element = elements[block.space]
+        if isinstance(element, Rotation):
+            if block.odd.all():
+                result[block.tensor] = mixed_by_hand(result[block.tensor], block, element.matrix)
+            continue
+        framed, element = element, getattr(element, "permutation", element)
         old = result[block.tensor].transpose(0, block.axis)
         new = old.clone()
         for unit, row in enumerate(block.positions):
@@ -48,7 +53,34 @@ def moved_by_hand(state, layout, elements):
                 source = old[block.positions[element.order[unit], slot]]
                 new[position] = source * factor if block.side == "produces" else source / factor
         result[block.tensor] = new.transpose(0, block.axis)
+        if isinstance(framed, Framed):
+            result[block.tensor] = inside_by_hand(result[block.tensor], block, framed)
     return result
+
+
+def inside_by_hand(tensor, block, element):
+    old = tensor.transpose(0, block.axis)
+    new = old.clone()
+    for frame, matrices in zip(element.frames, element.matrices, strict=True):
+        for parts, mixing in ((frame.one, matrices), (frame.other, torch.linalg.inv(matrices).mT)):
+            for part in parts:
+                for unit, row in enumerate(block.positions) if (part.tensor, part.axis) == place(block) else ():
+                    for i, slot in enumerate(part.slots):
+                        new[row[slot]] = sum(mixing[unit, i, j] * old[row[s]] for j, s in enumerate(part.slots))
+    return new.transpose(0, block.axis)
+
+
+def place(block):
+    return block.tensor, block.axis
+
+
+def mixed_by_hand(tensor, block, matrix):
+    old = tensor.transpose(0, block.axis)
+    new = torch.zeros_like(old)
+    for unit, position in enumerate(block.positions[:, 0]):
+        for other, source in enumerate(block.positions[:, 0]):
+            new[position] += matrix[unit, other] * old[source]
+    return new.transpose(0, block.axis)
 
 
 @by_name
@@ -113,7 +145,7 @@ def test_the_proof_catches_a_symmetry_that_is_not_there(network):
     model, layout = traced(network)
     for space in layout.spaces:
         for kind in ("signs", "scales"):
-            if getattr(space, kind) or not reads_units(layout, space.name):
+            if getattr(space, kind) or space.rotations or not reads_units(layout, space.name):
                 continue
             claimed = tuple(
                 replace(s, symmetry=replace(s.symmetry, **{kind: True})) if s is space else s for s in layout.spaces
@@ -121,6 +153,22 @@ def test_the_proof_catches_a_symmetry_that_is_not_there(network):
             broken = Layout(claimed, layout.tensors)
             with pytest.raises(ProofError, match=f"space {space.name}: .*negated or scaled"):
                 transfuse.prove(model, network.inputs(), broken)
+
+
+@some([row for name, row in ROWS.items() if name not in UNDECIDED], 2)
+def test_the_proof_catches_rotations_that_are_not_there(network):
+    model, layout = traced(network)
+    alone = {axis.alone for axes in layout.tensors.values() for axis in axes}
+    crowded = {space for axes in layout.tensors.values() for axis in axes for space in axis.spaces if not axis.alone}
+    for space in layout.spaces:
+        wrong = space.symmetry.fixing_mean or space.name in layout.unrotated
+        if not wrong or space.name not in alone - crowded:
+            continue
+        claimed = replace(space, symmetry=Symmetry(rotations=True))
+        spaces = tuple(claimed if each is space else each for each in layout.spaces)
+        broken = replace(layout, spaces=spaces)
+        with pytest.raises(ProofError, match=f"space {space.name}: .*rotated"):
+            transfuse.prove(model, network.inputs(), broken)
 
 
 def reads_units(layout, name):

@@ -20,6 +20,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 
 from ..modules import live_tensors
+from .moves import DROPOUTS, MOVES, Moved, opened
 from .recurrence import STEPS, Recurrence, layers, slopes
 
 CONVOLUTION = ("input", "weight", "bias", "stride", "padding", "dilation", "groups")
@@ -151,6 +152,7 @@ class _Observer(TorchFunctionMode):
         self.names = {id(tensor): name for name, tensor in reversed(live_tensors(model).items())}
         self.only, self.calls = only, calls
         self.open: dict[int, Seen] = {}
+        self.moved: dict[int, Moved] = {}  # by what was made of the output of an open site by moving it
         self.seen: list[Seen] = []
         self.normed: dict[int, Seen] = {}  # by what comes out before the norm
         self.bent: dict[int, Seen] = {}  # by what went through a nonlinearity
@@ -162,6 +164,9 @@ class _Observer(TorchFunctionMode):
     ) -> Any:
         """Called by PyTorch in place of each of its functions, so that inputs and outputs can be noted."""
         kwargs = kwargs or {}
+        if func is nn.functional.multi_head_attention_forward:
+            with self:  # a function of PyTorch that is made of others: its weights are applied by those
+                return opened(func)(*args, **kwargs)
         name = getattr(func, "__name__", "")
         leaves = [] if name in LOOKS else pytree.tree_leaves((args, kwargs))
         taken = [id(x) for x in leaves if id(x) in self.open]
@@ -170,7 +175,13 @@ class _Observer(TorchFunctionMode):
             return self._norm(func, args, kwargs)
         if taken and name in SUMS and len(args) == 2 and not kwargs and isinstance(args[1], Tensor):
             return self._sum(func, args, max(taken, key=list(self.open).index))
-        then = _nonlinearity(name, func, args, kwargs)
+        if taken and name in DROPOUTS:
+            result = func(*args, **kwargs)
+            self.close(key for key in taken if key != id(result))
+            return result
+        if taken and name in MOVES:
+            return self._move(func, args, kwargs, taken[0])
+        then = None if self.moved.keys() & set(taken) else _nonlinearity(name, func, args, kwargs)
         bent = [self.open[key] for key in taken if then]
         self.close(taken, then)
         result = func(*args, **kwargs)
@@ -196,6 +207,7 @@ class _Observer(TorchFunctionMode):
         """Record open sites whose output goes elsewhere now."""
         for key in keys:
             if key in self.open:
+                self.moved.pop(key, None)
                 self._show(replace(self.open.pop(key), then=then))
 
     def _show(self, seen: Seen) -> None:
@@ -230,17 +242,29 @@ class _Observer(TorchFunctionMode):
         self.open[id(result)] = replace(site, output=result, norm=norm)
         return result
 
+    def _move(self, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], key: int) -> Any:
+        """Run a function that moves the output of an open site; the site stays open, as what came of it."""
+        before = self.moved.pop(key, None) or Moved(self.open[key].output, ())
+        result = func(*args, **kwargs)
+        self.open[id(result)] = self.open.pop(key)
+        self.moved[id(result)] = Moved(result, (*before.steps, lambda tensor: func(tensor, *args[1:], **kwargs)))
+        return result
+
     def _sum(self, func: Callable[..., Any], args: tuple[Any, ...], key: int) -> Any:
         """Run a sum and make it part of the open site that it reads, as its residual sum, if it can be."""
         site = self.open.pop(key)
-        other = args[1] if args[0] is site.output else args[0]
+        moved = self.moved.pop(key, None) or Moved(site.output, ())
+        other = args[1] if args[0] is moved.result else args[0]
         self.close([id(other)])
-        if site.rest is not None or other is site.output or other.shape != site.output.shape:
+        if site.rest is not None or other is moved.result or other.shape != moved.result.shape:
             self._show(site)
             return func(*args)
-        rest = other.clone()
+        rest = moved.back(other, site.output)
         result = func(*args)
-        self.open[id(result)] = replace(site, output=result, rest=rest)
+        if moved.steps:
+            self._show(replace(site, output=moved.back(result, site.output), rest=rest))
+        else:
+            self.open[id(result)] = replace(site, output=result, rest=rest)
         return result
 
 

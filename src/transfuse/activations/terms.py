@@ -10,17 +10,20 @@ In: modules, a layout, batches. Out: `Terms`. Not here: how units are matched.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 import torch
 from torch import Tensor, nn
 
 from ..errors import InputError, listing
-from ..layout import Axis, Block, Fixed, Layout, Run, Slot
+from ..layout import Axis, Block, Fixed, Frame, Layout, Part, Run, Slot
 from ..modules import state_of
 from ..types import State
 from .batches import Batches
 from .sites import Seen, observe, together
+
+EQUAL: Mapping[str, float] = MappingProxyType({})  # every weight counts alike
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,13 +34,16 @@ class Terms:
         states: For each model: tensors [row, unit] by name.
         axes: The axes of these tensors on the layout.
         samples: How many samples stand behind each tensor.
-        weights: Whether weights of spaces that have activations count beside these; those of other spaces always do.
+        weights: Whether weights of spaces that have activations count beside these; those of other spaces, and those
+            with directions inside of units, always do.
+        frames: Directions inside of units, in weights and in these activations.
     """
 
     states: tuple[dict[str, Tensor], ...]
     axes: dict[str, tuple[Axis, ...]]
     samples: dict[str, int]
     weights: bool = True
+    frames: tuple[Frame, ...] = ()
 
     @property
     def spaces(self) -> set[str]:
@@ -45,18 +51,22 @@ class Terms:
         return {space for axes in self.axes.values() for space in axes[1].spaces}
 
     def beside(
-        self, states: Sequence[State], layout: Layout
+        self, states: Sequence[State], layout: Layout, importance: Mapping[str, float] = EQUAL
     ) -> tuple[list[dict[str, Tensor]], Layout, dict[str, float]]:
         """States and layout with these activations in them, and by name how much each of these counts.
 
-        In sum activations have the same square as weights. Correlations of few samples are mostly chance, so a tensor
-        counts by its samples: `samples / (samples + units)`.
+        In sum activations have the same square as weights, each of which counts by its importance. Correlations of few
+        samples are mostly chance, so a tensor counts by its samples: `samples / (samples + units)`.
         """
         known = self.spaces
         moving = {name: axes for name, axes in layout.tensors.items() if _spaces(axes)}
-        kept = {name: axes for name, axes in moving.items() if self.weights or not _spaces(axes) <= known}
+        inside = {part.tensor for frame in self.frames for part in (*frame.one, *frame.other)}
+        kept = {
+            name: axes for name, axes in moving.items() if self.weights or name in inside or not _spaces(axes) <= known
+        }
         squares = [
-            sum(_square(each, names) for each in of) for of, names in ((states, moving), (self.states, self.axes))
+            sum(_square(each, names, importance) for each in of)
+            for of, names in ((states, moving), (self.states, self.axes))
         ]
         size = squares[0] / max(squares[1], 1e-30)
         like = next(tensor for tensor in states[0].values() if tensor.is_floating_point())
@@ -66,8 +76,9 @@ class Terms:
         ]
         units = {name: sum(own[name].shape[1] for own in self.states) / len(states) for name in self.axes}
         trust = {name: count / (count + units[name]) for name, count in self.samples.items()}
-        importance = {name: size * trust[name] for name in self.axes}
-        return mixed, Layout(layout.spaces, {**kept, **self.axes}, reduced=layout.reduced), importance
+        count = {name: size * trust[name] for name in self.axes}
+        joined = Layout(layout.spaces, {**kept, **self.axes}, reduced=layout.reduced, frames=self.frames)
+        return mixed, joined, count
 
 
 def _spaces(axes: Sequence[Axis]) -> set[str]:
@@ -75,9 +86,13 @@ def _spaces(axes: Sequence[Axis]) -> set[str]:
     return {space for axis in axes for space in axis.spaces}
 
 
-def _square(state: State, names: Iterable[str]) -> float:
-    """The sum of all squared numbers of some tensors."""
-    return sum(float(state[name].double().square().sum()) for name in names if state[name].is_floating_point())
+def _square(state: State, names: Iterable[str], importance: Mapping[str, float]) -> float:
+    """The sum of all squared numbers of some tensors, each counted by its importance (default: 1)."""
+    return sum(
+        importance.get(name, 1.0) * float(state[name].double().square().sum())
+        for name in names
+        if state[name].is_floating_point()
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,11 +118,18 @@ class Products:
         """Sums over both sets of samples."""
         return Products(self.count + other.count, self.first + other.first, self.second + other.second)
 
-    def rows(self) -> Tensor:
-        """Rows R [row, column] with `R' R` the correlations of the columns; a column that never varies is 0."""
+    def rows(self, together: Sequence[int] = ()) -> Tensor:
+        """Rows R [row, column] with `R' R` the correlations of the columns; a column that never varies is 0.
+
+        Where units may be rotated no column is divided by its own spread, which a rotation would not keep: so many
+        columns `together`, those of each model, are divided by the root of their mean variance.
+        """
         mean = self.first / self.count
         covariance = self.second / self.count - torch.outer(mean, mean)
         spread = covariance.diagonal().clamp_min(0.0).sqrt()
+        if together:
+            parts = [part.square().mean().sqrt().expand(len(part)) for part in spread.split(list(together))]
+            spread = torch.cat(parts)
         alive = spread > 1e-6 * (mean.abs() + spread.max()).clamp_min(1e-300)
         scale = torch.where(alive, 1 / spread.clamp_min(1e-300), 0.0)
         values, vectors = torch.linalg.eigh(covariance * torch.outer(scale, scale))
@@ -129,27 +151,44 @@ def activation_terms(models: Sequence[nn.Module], layout: Layout, batches: Batch
         InputError: there are activations that are no numbers.
     """
     blocks = [_consuming(model, layout) for model in models]
+    whole = {key for key in blocks[0] if any(frame.slots_on(key[0], 1) for frame in layout.frames_of(key[1]))}
     sums: dict[tuple[str, str], Products] = {}
     for batch in batches:
         for seen in together([observe(model, batch.run) for model in models]):
             for key in _keys(seen[0], blocks[0]):
-                columns = [_units(each, own[key]) for each, own in zip(seen, blocks, strict=True)]
-                found = Products.of(torch.cat(columns, 1))
+                columns = [_units(each, own[key], key in whole) for each, own in zip(seen, blocks, strict=True)]
+                exact = key in whole or layout[key[1]].rotations  # rotations show what permutations do not
+                found = Products.of(torch.cat(columns, 1).double() if exact else torch.cat(columns, 1))
                 sums[key] = sums[key] + found if key in sums else found
     states: tuple[dict[str, Tensor], ...] = tuple({} for _ in models)
     axes: dict[str, tuple[Axis, ...]] = {}
     samples: dict[str, int] = {}
     if strange := sorted({key[0] for key, found in sums.items() if not bool(found.second.isfinite().all())}):
         raise InputError(listing("NaN or infinity on the data; check the inputs and the weights. Seen at", strange))
+    frames = layout.frames
     for key, products in sums.items():
-        name, rows = f"activations at {key[0]} of {key[1]}", products.rows()
+        slots = blocks[0][key].positions.shape[1] if key in whole else 1
+        widths = [len(own[key].positions) * slots for own in blocks]
+        turns = widths if layout[key[1]].rotations or key in whole else []
+        name, rows = f"activations at {key[0]} of {key[1]}", products.rows(turns)
         even = not bool(blocks[0][key].odd.all())
-        axes[name] = (Axis((Fixed(len(rows)),)), Axis((Run((Slot(key[1], even),)),)))
-        parts = rows.split([len(own[key].positions) for own in blocks], 1)
+        axes[name] = (Axis((Fixed(len(rows)),)), Axis((Run((Slot(key[1], even),) * slots),)))
+        frames = tuple(_with_activations(frame, key, name) for frame in frames) if key in whole else frames
+        parts = rows.split(widths, 1)
         for state, part in zip(states, parts, strict=True):
             state[name] = part
         samples[name] = products.count
-    return Terms(states, axes, samples, weights)
+    return Terms(states, axes, samples, weights, frames)
+
+
+def _with_activations(frame: Frame, key: tuple[str, str], name: str) -> Frame:
+    """A frame of which activations are a part: on the side that the weight which reads them does not have."""
+    if frame.space != key[1]:
+        return frame
+    sides = {True: frame.other, False: frame.one}
+    for slots, first in frame.slots_on(key[0], 1):
+        sides[first] += (Part(name, 1, slots),)
+    return replace(frame, one=sides[False], other=sides[True])
 
 
 def _consuming(model: nn.Module, layout: Layout) -> dict[tuple[str, str], Block]:
@@ -164,10 +203,10 @@ def _keys(seen: Seen, blocks: Mapping[tuple[str, str], Block]) -> Iterator[tuple
     return (key for key in blocks if key[0] in names)
 
 
-def _units(seen: Seen, block: Block) -> Tensor:
-    """What a site applies its weight to, as [samples and slots, units]."""
+def _units(seen: Seen, block: Block, whole: bool) -> Tensor:
+    """What a site applies its weight to, as [samples and slots, units]; as [samples, units and slots] if `whole`."""
     values = seen.output if seen.recurrence and block.tensor == seen.recurrence.names[1] else seen.inputs
     channels = -1 - len(seen.kernel)
     rows = values.movedim(channels, -1).reshape(-1, values.shape[channels])
     picked = rows[:, torch.from_numpy(block.positions).to(rows.device)]
-    return picked.movedim(1, 2).flatten(0, 1)
+    return picked.flatten(1) if whole else picked.movedim(1, 2).flatten(0, 1)

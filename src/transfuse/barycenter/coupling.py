@@ -1,9 +1,10 @@
 """Couplings: how the units of one model are carried to the units of the target, for one space.
 
-A coupling is one of two things. A `Permutation` (of `layout`) for equal widths, with signs; or a `Plan`, a matrix
-[target units, model units] whose rows, without signs, sum to 1: where units are produced, a unit of the target is a
-mean of units of the model. Where they are consumed, each unit of the model hands out its weights in proportion to its
-share in the units of the target: merged units are added, split units share.
+A coupling is one of four things. For equal widths a `Permutation` (of `layout`), with signs, or where the space allows
+it a `Rotation`, or `Framed`, which mixes what is inside of units. Else a `Plan`, a matrix [target units, model units]
+whose rows, without signs, sum to 1: where units are produced, a unit of the target is a mean of units of the model.
+Where they are consumed, each unit of the model hands out its weights in proportion to its share in the units of the
+target: merged units are added, split units share.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ..layout import Permutation, Symmetry, pair_scores
+from ..layout import Framed, Permutation, Reversible, Rotation, Symmetry, pair_scores
 from ..transport import exact
 
 SAME = 1e-4  # plans whose entries differ by less do the same
@@ -35,6 +36,7 @@ class Plan:
 
     by_index: ClassVar[bool] = False
     keeps_norms: ClassVar[bool] = False
+    reversible: ClassVar[bool] = False
     is_identity: ClassVar[bool] = False
 
     matrices: Tensor
@@ -71,8 +73,9 @@ class Plan:
         mixed: Tensor = torch.tensordot(carrier, units, dims=1)
         return mixed
 
-    def relative_to(self, first: Permutation) -> Plan:
+    def relative_to(self, first: Reversible) -> Plan:
         """What this plan becomes when the target's units are renumbered so that a permutation becomes the identity."""
+        assert isinstance(first, Permutation), "units that rotate in one model have the same width in all"
         back = first.order.argsort()
         odd, even = self.matrices[:, back]
         return Plan(torch.stack([odd / first.factor[back][:, None], even]), self.column_error)
@@ -82,7 +85,7 @@ class Plan:
         return Plan(self.matrices[:, :, torch.from_numpy(order).argsort()])
 
 
-Coupling: TypeAlias = Permutation | Plan
+Coupling: TypeAlias = Permutation | Rotation | Framed | Plan
 Couplings = Mapping[str, Coupling]  # of one model, by space
 
 
@@ -111,7 +114,7 @@ def coupling_of(matrix: Tensor) -> Coupling:
     return Plan(torch.stack([matrix, shares]))
 
 
-def best_coupling(scores: Tensor, symmetry: Symmetry, *, signs: bool) -> Coupling:
+def best_coupling(scores: Tensor, symmetry: Symmetry, *, signs: bool) -> Permutation | Rotation | Plan:
     """The coupling with the largest total score, for scores [1 or 2, target units, model units].
 
     For equal widths the best element of the symmetry of the space; else the exact plan. Units are negated where the
@@ -130,12 +133,24 @@ def same(one: Coupling, other: Coupling) -> bool:
     """Whether two couplings do the same."""
     if isinstance(one, Permutation) and isinstance(other, Permutation):
         return one.same_as(other)
+    if isinstance(one, Framed) or isinstance(other, Framed):
+        return isinstance(one, Framed) and isinstance(other, Framed) and _same_inside(one, other)
+    if isinstance(one, Rotation) or isinstance(other, Rotation):
+        return torch.allclose(one.signed.to(other.signed), other.signed, rtol=0.0, atol=SAME)
     return torch.allclose(one.matrices, other.matrices, rtol=0.0, atol=SAME)
 
 
-def permutes(couplings: Couplings) -> bool:
-    """Whether no units of a model are mixed: all its couplings are permutations."""
-    return all(isinstance(coupling, Permutation) for coupling in couplings.values())
+def _same_inside(one: Framed, other: Framed) -> bool:
+    """Whether two elements move units alike, and mix what is inside of them alike."""
+    pairs = zip(one.matrices, other.matrices, strict=True)
+    return one.permutation.same_as(other.permutation) and all(
+        torch.allclose(a, b, rtol=0.0, atol=SAME) for a, b in pairs
+    )
+
+
+def reversible(couplings: Couplings) -> bool:
+    """Whether no units of a model are merged or split: what it computes stays as it is."""
+    return all(coupling.reversible for coupling in couplings.values())
 
 
 def packed(couplings: Couplings) -> dict[str, Coupling]:

@@ -9,10 +9,11 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from ..layout import Permutation
+from ..layout import Framed, Permutation, Rotation
 from ..transport import ascend, entropic
 from ..types import State
 from .coupling import Coupling, Couplings, Plan, best_coupling, same
+from .inside import inside_scores
 from .problem import Problem
 from .scores import Target, agreement, features, target_features, unit_scores
 
@@ -75,11 +76,16 @@ def best_match(problem: Problem, space: str, model: int, target: Target, *, coup
     symmetry = problem.layout[space].symmetry
     touched = [name for name in problem.terms_of(space) if name in target]
     present = couplings[space]
+    if isinstance(present, Permutation | Framed) and problem.layout.frames_of(space):
+        inside = inside_scores(problem, space, model, target, couplings, touched)
+        framed = inside.best()
+        return Match(framed, inside.agreement(present), inside.agreement(framed))
+    assert not isinstance(present, Framed), "only spaces with frames have such couplings"
 
     if not problem.is_quadratic(space, touched):
         scores = unit_scores(problem, space, model, target, couplings, tensors=touched)
         found = best_coupling(scores, symmetry, signs=signs)
-        if not isinstance(present, Permutation) or not isinstance(found, Permutation):
+        if isinstance(present, Plan) or isinstance(found, Plan):
             return Match(found)
         return Match(found, present.agreement(scores), found.agreement(scores))
     twice = [name for name in touched if problem.is_quadratic(space, [name])]
@@ -89,11 +95,11 @@ def best_match(problem: Problem, space: str, model: int, target: Target, *, coup
     stands = [pair.target.tensor for pair in problem.blocks_of[space]]
     bilinear = all(stands.count(name) == 2 for name in twice)
 
-    def at(coupling: Coupling) -> tuple[float, Tensor]:
-        """The agreement and its gradient. What is bilinear in a permutation is half of its own gradient along it."""
+    def at(coupling: Permutation | Rotation | Plan) -> tuple[float, Tensor]:
+        """The agreement and its gradient. What is bilinear in an element is half of its own gradient along it."""
         moved = {**couplings, space: coupling}
         slopes = unit_scores(problem, space, model, target, moved, tensors=twice)
-        if isinstance(coupling, Permutation) and bilinear:
+        if not isinstance(coupling, Plan) and bilinear:
             value = coupling.agreement(linear) + coupling.agreement(slopes) / 2
         else:
             value = agreement(problem, model, target, moved, touched)

@@ -4,6 +4,8 @@
 - `distilled_target`: the first model alone, fused into a random target (the paper's start for other architectures).
 - `merged`: the base start. Couplings that leave units where they are, repeat them for a wider target, and merge those
   that are alike for a narrower one.
+- `anchored`: couplings by which units that rotate are turned to those of the first model, by what meets nothing else
+  that moves: embeddings, positions, what reads the outputs.
 - `shuffled`: couplings of a model as if its units stood in random order.
 """
 
@@ -18,10 +20,10 @@ import torch
 from torch import Tensor
 
 from ..transport import exact, grouped
-from .coupling import Coupling, Couplings, Plan
+from .coupling import Coupling, Couplings, Plan, best_coupling
 from .objective import means
 from .problem import Problem
-from .scores import features
+from .scores import features, unit_scores
 
 Start = Literal["base", "random", "distilled"]
 Layered = Callable[..., tuple[list[dict[str, Coupling]], Sequence[object]]]
@@ -78,6 +80,21 @@ def _grouping(problem: Problem, model: int, space: str, couplings: Couplings) ->
     if width % count:
         matrix = exact(matrix @ total)
     return Plan.of(matrix)
+
+
+def anchored(problem: Problem, couplings: Sequence[Couplings]) -> list[dict[str, Coupling]]:
+    """Couplings with the units that rotate turned to the first model's, by the tensors on which nothing else moves.
+
+    All other couplings are found by these, so they must not be needed to find them.
+    """
+    found = [dict(each) for each in couplings]
+    for space in problem.layout.rotating:
+        alone = [name for name in problem.terms_of(space) if len(problem.blocks[name]) == 1]
+        goal = {name: problem.carried(0, name, found[0]) for name in alone}
+        for model in range(1, len(found)) if alone else ():
+            scores = unit_scores(problem, space, model, goal, found[model], tensors=alone)
+            found[model][space] = best_coupling(scores, problem.layout[space].symmetry, signs=True)
+    return found
 
 
 def shuffled(couplings: Couplings, rng: np.random.Generator) -> dict[str, Coupling]:

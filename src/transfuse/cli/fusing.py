@@ -26,7 +26,7 @@ from ..errors import FusionError, InputError, printable
 from ..fusing import Chosen, FusedStates, Fusion, Ready, Widths, fused_states
 from ..fusing import fuse as fuse_modules
 from ..fusing.verifying import NOT_RUN
-from ..layout import in_scale_of
+from ..fusing.working import in_form_of
 from ..lazy import Entry, LazyState, as_lazy, entries_of, in_type
 from ..types import State
 from .architectures import blueprint
@@ -86,10 +86,11 @@ def align(options: Namespace) -> Outcome:
             "same widths can be aligned"
         )
     states = _lazy_states(job)
-    fused = _fused_as_states(options, chosen, Ready.of(states, job.layout))
+    ready = Ready.of(states, job.layout)
+    fused = _fused_as_states(options, chosen, ready)
     twin = fused.aligned[1]
-    if chosen.row.balance:
-        twin = in_scale_of(states[0], twin, job.layout)
+    layout = ready.layout_for(chosen.row)
+    twin = in_form_of(states[0], twin, layout, fused.rotated, balance=chosen.row.balance)
     return _written(options, job, chosen, replace(fused, state=twin, weights=(0.0, 1.0)), NOT_RUN)
 
 

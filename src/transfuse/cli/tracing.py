@@ -37,7 +37,10 @@ def trace(options: Namespace) -> Outcome:
     if options.out:
         write_whole(options.out, f"{layout}\n".encode())
     state = model.state_dict()
-    spaces = {each.name: {"units": each.units, "signs": each.signs, "scales": each.scales} for each in layout.spaces}
+    spaces = {
+        each.name: {"units": each.units, "signs": each.signs, "scales": each.scales, "rotations": each.rotations}
+        for each in layout.spaces
+    }
     data = {
         "spaces": spaces, "movable": layout.movable(state), "proved": bool(options.layout or not options.no_proof),
         "layout": str(layout), "fixed": {name: dict(axes) for name, axes in layout.fixed.items()},

@@ -25,7 +25,8 @@ from .affine import has_constant
 from .aims import AIMS, AUTO_AIM
 from .batch_norm import norms_of
 from .control import nearest_control
-from .corrected import Corrected, told_left_out, warn_of_collapse
+from .corrected import Corrected, told_left_out, told_spaces, warn_of_collapse
+from .selection import Selection
 from .table import AUTO, CORRECTIONS, NONE
 from .task import Task, aiming
 from .units import Units
@@ -143,25 +144,29 @@ def best_of(
         task, why = aiming(start.task(own), start.aim)
         if start.biases:
             _add_biases(task)
-        tried, kept = {} if forced else {NONE: own}, {}
+        tried: dict[str, nn.Module] = {} if forced else {NONE: own}
+        made: dict[str, Selection | None] = {}
         for number, name in enumerate(rows):
             tried[name] = copy.deepcopy(own)
             step = _stage(watch, name, number, len(rows))
             own_task = replace(task, network=tried[name], batches=start.batches_for(name), step=step)
-            kept[name] = CORRECTIONS[name].apply(own_task) or {}
+            made[name] = CORRECTIONS[name].apply(own_task)
         watch(rows[-1], len(rows), len(rows))
         judging = replace(task, batches=start.supported)
         scores = {name: judging.disagreement(each) for name, each in tried.items()} if start.parents else {}
         chosen = min(tried, key=lambda name: scores.get(name, 0.0))
-        left = task.left_out() if chosen != NONE and CORRECTIONS[chosen].needs_parents else []
+        row = CORRECTIONS.get(chosen)  # one that knows units makes all weights anew
+        left = task.left_out() if row and row.needs_parents and not row.needs_units else []
         compared = not forced and len(start.parents) > 1
         control = nearest_control(start.parents, start.weights, start.supported, given=task.given) if compared else None
     result = tried[chosen]
     for module, before in zip(result.modules(), start.model.modules(), strict=True):
         module.training = before.training
-    warn_of_collapse(kept.get(chosen, {}), start.weights)
+    selection = made.get(chosen)
+    kept = selection.kept if selection else {}
+    warn_of_collapse(kept, start.weights)
     return result, Corrected(
-        chosen, scores, told_left_out(left), kept.get(chosen, {}), aim=task.aim, why_aim=why,
+        chosen, scores, told_left_out(left) or told_spaces(selection), kept, aim=task.aim, why_aim=why,
         control=control.disagreement if control else None, kept_model=control.number if control else None,
     )  # fmt: skip
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from ..errors import CollapseWarning
 from .aims import MEAN
-from .selection import Kept
+from .selection import Kept, Selection
 
 SAME = 1e-6  # distances that differ by less are alike
 FEW = 0.25  # of the units that its proportion would give it: a parent that keeps fewer has hardly been fused
@@ -82,6 +82,17 @@ def warn_of_collapse(kept: Kept, weights: Sequence[float]) -> None:
             CollapseWarning,
             stacklevel=2,
         )
+
+
+def told_spaces(selection: Selection | None) -> str:
+    """A sentence about spaces whose units were not selected; empty if all were."""
+    if selection is None:
+        return ""
+    names = list(selection.averaged)
+    few = [f"{name} ({selection.averaged[name]})" for name in names[:2]]
+    more = f" and {len(names) - 2} more" if len(names) > 2 else ""
+    streams = f"streams by principal directions: {', '.join(selection.streams)}" if selection.streams else ""
+    return "; ".join(filter(None, [streams, f"units were averaged in {', '.join(few)}{more}" if names else ""]))
 
 
 def told_left_out(names: Sequence[str]) -> str:

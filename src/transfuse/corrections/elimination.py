@@ -7,6 +7,9 @@ W0 [units, readers]. Of the units that are left, weights W are those that minimi
 
 and the unit whose loss costs least goes next. Its weights are handed out to those that stay. Nothing but G and W0 is
 needed, and both are changed by updates of low rank: no problem is solved twice.
+
+A unit may have several features, which go together: a head of attention has one for each of its dimensions. Features of
+a unit stand side by side. With P the inverse of G and its ridge, the loss of unit j costs tr(W_j' P_jj^-1 W_j).
 """
 
 from __future__ import annotations
@@ -18,33 +21,57 @@ AT_ONCE = 128  # one unit in so many may go in one step; up to 256 units go one 
 RIDGE = 0.01  # in squares of a unit: chosen by distance to the parents' outputs on held-out inputs
 
 
-def eliminated(gram: Tensor, weights: Tensor, keep: int, *, ridge: float = RIDGE, at_once: int = AT_ONCE) -> Tensor:
+def eliminated(
+    gram: Tensor, weights: Tensor, keep: int, *, size: int = 1, ridge: float = RIDGE, at_once: int = AT_ONCE
+) -> Tensor:
     """The units that are kept, in ascending order.
 
     Args:
-        gram: Products of units, summed over samples [units, units].
-        weights: What is read of each unit [units, readers].
+        gram: Products of features, summed over samples [features, features].
+        weights: What is read of each feature [features, readers].
         keep: How many units are kept.
+        size: How many features a unit has.
         ridge: How firmly weights of kept units stay as they are.
         at_once: One unit in so many may go in one step.
     """
     inverse = torch.linalg.inv(_ridged(gram, ridge))
     left = _square(weights.double())
-    units = torch.arange(len(gram), device=gram.device)
+    units = torch.arange(len(gram) // size, device=gram.device)
     while len(units) > keep:
-        costs = left.square().sum(1) / inverse.diagonal()
+        costs = _costs(inverse, left, size)
         count = min(len(units) - keep, max(1, len(units) // at_once))
-        gone = torch.zeros(len(units), dtype=torch.bool, device=gram.device)
-        gone[costs.argsort(stable=True)[:count]] = True
+        lost = torch.zeros(len(units), dtype=torch.bool, device=gram.device)
+        lost[costs.argsort(stable=True)[:count]] = True
+        gone = lost.repeat_interleave(size)
         handed = torch.linalg.solve(inverse[gone][:, gone], inverse[gone][:, ~gone])
         left = left[~gone] - handed.T @ left[gone]
         inverse = inverse[~gone][:, ~gone] - handed.T @ inverse[gone][:, ~gone]
-        units = units[~gone]
+        units = units[~lost]
     return units
 
 
+def features_of(units: Tensor, size: int) -> Tensor:
+    """The features of some units, each of which has `size` of them.
+
+    Example:
+        >>> features_of(torch.tensor([0, 2]), 3).tolist()
+        [0, 1, 2, 6, 7, 8]
+    """
+    return (size * units[:, None] + torch.arange(size, device=units.device)).flatten()
+
+
+def _costs(inverse: Tensor, left: Tensor, size: int) -> Tensor:
+    """What the loss of each unit costs."""
+    if size == 1:
+        return left.square().sum(1) / inverse.diagonal()
+    each = torch.arange(len(left) // size, device=left.device)
+    own, read = inverse.unflatten(1, (-1, size)).unflatten(0, (-1, size))[each, :, each], left.unflatten(0, (-1, size))
+    costs: Tensor = (read * torch.linalg.solve(own, read)).sum((1, 2))
+    return costs
+
+
 def handed_out(gram: Tensor, kept: Tensor, *, ridge: float) -> Tensor:
-    """What each unit is in terms of those that are kept: [kept units, all units]; a kept unit is itself."""
+    """What each feature is in terms of those that are kept: [kept, all features]; a kept one is itself."""
     own = _ridged(gram, ridge)[kept][:, kept]
     shares: Tensor = torch.linalg.solve(own, gram.double()[kept])
     shares[:, kept] = torch.eye(len(kept), dtype=shares.dtype, device=shares.device)

@@ -26,10 +26,18 @@ class Reader:
     Args:
         site: The site of the weight, as it was seen in a parent.
         pair: Where the space stands on the second axis of the weight, in the network and in each parent.
+        whole: Whether the slots of a unit are different features, as the dimensions of a head are; else they show the
+            same feature several times, as the pixels of a channel do.
     """
 
     site: Seen
     pair: Pair
+    whole: bool = False
+
+    @property
+    def size(self) -> int:
+        """How many features of a unit are read: each has weights of its own, and all are kept or none."""
+        return self.pair.target.positions.shape[1] if self.whole else 1
 
     @property
     def tensor(self) -> str:
@@ -42,9 +50,11 @@ class Reader:
         return has_constant(self.site)
 
     def values(self, inputs: Tensor, parent: int) -> Tensor:
-        """What is read of the units, [samples, units], of inputs [..., features]; each slot is a sample."""
+        """What is read of the units, [samples, units x features], of inputs [..., features]."""
         positions = torch.from_numpy(self.pair.models[parent].positions).to(inputs.device)
         rows = inputs.flatten(0, -2)
+        if self.whole:
+            return rows[:, positions.reshape(-1)]
         return rows[:, positions.T.reshape(-1)].reshape(-1, len(positions))
 
     def weight(self, state: State) -> Tensor:
@@ -56,8 +66,9 @@ class Reader:
         return weight
 
     def by_unit(self, weight: Tensor, parent: int) -> Tensor:
-        """What a weight of a parent takes from each unit, [units, ...], in float64."""
-        return units_of(weight.double(), self.pair.models[parent])
+        """What a weight of a parent takes from each feature of each unit, [units x features, ...], in float64."""
+        taken = units_of(weight.double(), self.pair.models[parent])
+        return taken.reshape(self.size * len(taken), -1)
 
 
 def inputs_of(seen: Seen) -> dict[str, Tensor]:
@@ -82,8 +93,14 @@ def readers_by_space(sites: Sequence[Seen], problem: Problem) -> dict[str, list[
                    if pair.target.side == "produces" and pair.target.tensor in owners]  # fmt: skip
         streams = space in problem.layout.reduced or any(seen.rest is not None for seen in writers)
         if readers and not streams and all(_is_known(pair, owners) for pair in readers):
-            found[space] = [Reader(owners[pair.target.tensor], pair) for pair in readers]
-    return found
+            whole = _made_apart(pairs)
+            found[space] = [Reader(owners[pair.target.tensor], pair, whole) for pair in readers]
+    return {space: by for space, by in found.items() if len({reader.size for reader in by}) == 1}
+
+
+def _made_apart(pairs: Sequence[Pair]) -> bool:
+    """Whether the slots of a unit are made by weights of their own, wherever it is made: so are those of a head."""
+    return all(pair.target.positions.shape[1] > 1 for pair in pairs)
 
 
 def _is_known(pair: Pair, owners: Mapping[str, Seen]) -> bool:

@@ -4,7 +4,8 @@ The parents side by side are one wide network, which computes the mean of their 
 width by elimination (`elimination`): of the units of all parents those stay from which the next layers of all parents
 can still be made. What was read of the others is handed out to those that stay; then every site, from the first to the
 last, is fitted to what its own units saw in their parent, and the last to the mean of the parents' outputs (`refit`).
-Neither labels nor a matching are needed. Residual streams cannot be selected: there units are averaged, as coupled.
+Neither labels nor a matching are needed. Of attention whole heads are selected. Residual streams that are linear are
+projected on their principal directions (`streams`); the units of others are averaged, as they are coupled.
 
 Two readers of units compete for what is kept. Each counts by how much it reads, so that a parent with large numbers
 does not push the others out: all count by their proportions.
@@ -13,7 +14,7 @@ does not push the others out: all count by their proportions.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import ClassVar
@@ -22,10 +23,12 @@ import torch
 from torch import Tensor
 
 from ..activations import observe, together
+from ..layout import Layout
 from .affine import sampled
-from .elimination import RIDGE, eliminated, handed_out
+from .elimination import RIDGE, eliminated, features_of, handed_out
 from .readers import Reader, inputs_of, readers_by_space
 from .refit import refit_sites
+from .streams import projected_streams, with_streams
 from .task import Task, check_numbers
 from .units import Made
 
@@ -35,6 +38,34 @@ TINY = 1e-30  # keeps a reader that reads nothing from being divided by zero
 Kept = Mapping[str, tuple[int, ...]]  # by space: how many units of each parent are kept
 
 
+@dataclass(frozen=True)
+class Selection:
+    """What a network was made of, space by space.
+
+    Args:
+        kept: Where units were selected: how many of each parent are kept.
+        streams: Where streams were projected on their principal directions.
+        averaged: Where units were averaged, as they are coupled: why they were not selected.
+    """
+
+    kept: Kept
+    streams: Sequence[str]
+    averaged: Mapping[str, str]
+
+    @staticmethod
+    def of(layout: Layout, kept: Kept, streams: Iterable[str]) -> Selection:
+        """What was made of the spaces of a layout, given what was selected and projected."""
+        names = tuple(streams)
+        others = [space.name for space in layout.spaces if space.name not in kept and space.name not in names]
+        return Selection(kept, names, {name: _why_averaged(layout, name) for name in others})
+
+
+def _why_averaged(layout: Layout, space: str) -> str:
+    if layout[space].rotations:
+        return "no layer is seen to add to this stream"
+    return layout.unrotated.get(space) or "a residual stream, or not all that reads it is a layer that can be fitted"
+
+
 @dataclass(frozen=True, eq=False)
 class Selected:
     """The units of one parent that are kept in a space, and what the others are in terms of all that are kept.
@@ -42,7 +73,8 @@ class Selected:
     Args:
         places: Where its units stand in the network.
         units: Which units they are.
-        shares: What each unit of the parent is in terms of the network's, [network's units, parent's units].
+        shares: What each feature of the parent is in terms of the network's, [network's, parent's features].
+        size: How many features a unit has: the dimensions of a head, elsewhere one.
     """
 
     by_index: ClassVar[bool] = False
@@ -51,18 +83,21 @@ class Selected:
     places: Tensor
     units: Tensor
     shares: Tensor
+    size: int = 1
 
     def carry(self, units: Tensor, *, odd: bool, produced: bool) -> Tensor:
         """Values [parent's units, ...] carried to the network: kept where units are produced, else handed out."""
+        network = len(self.shares) // self.size
         if not produced:
-            handed: Tensor = torch.tensordot(self.shares.to(units), units, dims=1)
-            return handed
-        kept = units.new_zeros(len(self.shares), *units.shape[1:])
+            features = units.flatten(0, 1) if self.size > 1 else units
+            handed: Tensor = torch.tensordot(self.shares.to(units), features, dims=1)
+            return handed.reshape(network, *units.shape[1:])
+        kept = units.new_zeros(network, *units.shape[1:])
         kept[self.places] = units[self.units]
         return kept
 
 
-def select_units(task: Task, *, balanced: bool = True) -> Kept:
+def select_units(task: Task, *, balanced: bool = True) -> Selection:
     """Make the network of a task from selected units of its parents, in place.
 
     Args:
@@ -70,11 +105,12 @@ def select_units(task: Task, *, balanced: bool = True) -> Kept:
         balanced: Whether parents count by their proportions; else by how large their numbers are.
 
     Returns:
-        How many units of each parent are kept, by space.
+        What it was made of.
     """
     assert task.units is not None, "the table says that selection needs units"
     own = replace(task, parents=task.units.parents, carry=())
-    made = task.units.made(task.weights, task.network)
+    streams = projected_streams(own, task.units.made(task.weights, task.network).problem)
+    made = with_streams(task.units.made(task.weights, task.network, folding=streams), streams)
     sites = observe(own.parents[0], next(iter(task.batches)).run)
     readers = readers_by_space(sites, made.problem)
     grams = _grams(own, [reader for by in readers.values() for reader in by])
@@ -85,13 +121,15 @@ def select_units(task: Task, *, balanced: bool = True) -> Kept:
         products = [grams[reader.tensor, space] for reader in by]
         wanted = torch.cat([whole(reader, gram) for reader, gram in zip(by, products, strict=True)], 1)
         widths = [len(block.positions) for block in by[0].pair.models]
-        chosen[space] = _selected(torch.stack(products).mean(0), wanted, widths, made.problem.widths[space])
+        gram = torch.stack(products).mean(0)
+        chosen[space] = _selected(gram, wanted, widths, made.problem.widths[space], by[0].size)
     result = made.with_selected(chosen)
     task.write(result.state())
     # Each unit is one parent's, so little is lost at a rectifier, and its slopes are not worth their time; states of
     # recurrent layers saturate.
     refit_sites(replace(own, carry=result.carry()), bent={seen.name for seen in sites if seen.recurrence})
-    return {space: tuple(len(part.units) for part in each) for space, each in chosen.items()}
+    kept = {space: tuple(len(part.units) for part in each) for space, each in chosen.items()}
+    return Selection.of(made.problem.layout, kept, streams)
 
 
 def _grams(task: Task, readers: Sequence[Reader]) -> dict[tuple[str, str], Tensor]:
@@ -130,11 +168,11 @@ def _wanted(made: Made, selected: frozenset[str], reader: Reader, gram: Tensor, 
     """
     rows = [pair.target.space for pair in made.problem.axes[reader.tensor].get(0, ())]
     weights, states = made.problem.weights, enumerate(made.problem.states)
+    shares = [1.0] * len(weights) if made.holds_selected(reader.tensor) else weights
     if not selected.intersection(rows):
         whole = [made.carried_rows(parent, reader.tensor, reader.weight(state)) for parent, state in states]
         taken = [
-            share * reader.by_unit(each, parent)
-            for parent, (share, each) in enumerate(zip(weights, whole, strict=True))
+            share * reader.by_unit(each, parent) for parent, (share, each) in enumerate(zip(shares, whole, strict=True))
         ]
         mean = torch.cat(taken)
         return mean / _size(mean, gram) if balanced else mean
@@ -156,14 +194,15 @@ def _diagonal_blocks(gram: Tensor, widths: Sequence[int]) -> list[Tensor]:
     return [row.split(list(widths), 1)[number] for number, row in enumerate(gram.split(list(widths)))]
 
 
-def _selected(gram: Tensor, wanted: Tensor, widths: Sequence[int], keep: int) -> list[Selected]:
+def _selected(gram: Tensor, wanted: Tensor, widths: Sequence[int], keep: int, size: int) -> list[Selected]:
     """For each parent, which of its units are kept; a network that is wider than all has units of zeros at the end."""
-    kept = eliminated(gram, wanted, keep)
-    shares = torch.zeros(keep, len(gram), dtype=gram.dtype, device=gram.device)
-    shares[: len(kept)] = handed_out(gram, kept, ridge=RIDGE)
+    kept = eliminated(gram, wanted, keep, size=size)
+    shares = torch.zeros(keep * size, len(gram), dtype=gram.dtype, device=gram.device)
+    shares[: len(kept) * size] = handed_out(gram, features_of(kept, size), ridge=RIDGE)
     found, start = [], 0
     for width in widths:
         mine = (kept >= start) & (kept < start + width)
-        found.append(Selected(mine.nonzero()[:, 0], kept[mine] - start, shares[:, start : start + width]))
+        own = shares[:, size * start : size * (start + width)]
+        found.append(Selected(mine.nonzero()[:, 0], kept[mine] - start, own, size))
         start += width
     return found

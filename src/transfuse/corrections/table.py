@@ -14,7 +14,7 @@ from ..renamed import telling_new_names
 from .batch_norm import match_statistics, reset_statistics
 from .refit import refit_sites
 from .repair import repair_sites, rescale_in_closed_form, rescale_sites
-from .selection import Kept, select_units
+from .selection import Selection, select_units
 from .task import Task
 
 AUTO = "auto"  # in place of a row: the best of all that can be made, or none
@@ -29,7 +29,7 @@ class Correction:
     Args:
         summary: What it does, in a sentence.
         citation: Where it was published.
-        apply: Changes the network of a task; where units are selected, tells how many of each parent, by space.
+        apply: Changes the network of a task; where units are selected, tells of each space what was done.
         needs_parents: Whether it needs the networks that were fused.
         needs_batch_norm: Whether it changes batch norms only, so that there must be some.
         for_synthetic: Whether synthetic inputs serve it, beside data and in place of it: its targets must be what the
@@ -41,7 +41,7 @@ class Correction:
 
     summary: str
     citation: str
-    apply: Callable[[Task], Kept | None]
+    apply: Callable[[Task], Selection | None]
     needs_parents: bool = True
     needs_batch_norm: bool = False
     for_synthetic: bool = False

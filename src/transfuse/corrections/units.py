@@ -6,7 +6,7 @@ that carry what comes out at sites, and the state of a network whose units are m
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
 
@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from ..barycenter import Problem
 from ..layout import Layout
+from ..layout.folding import folded
 from ..layout.moving import Element, Elements, Pair, carried
 from ..modules import model_state
 
@@ -33,12 +34,17 @@ class Units:
     parents: Sequence[nn.Module]
     elements: Sequence[Elements] = ()
 
-    def made(self, weights: Sequence[float], network: nn.Module) -> Made:
+    def made(self, weights: Sequence[float], network: nn.Module, *, folding: Collection[str] = ()) -> Made:
         """A network of the widths of another, made of the parents' units by their proportions.
 
         Where units are merged, the mean of what they give.
+
+        Args:
+            weights: Proportions of the parents.
+            network: The network whose widths count.
+            folding: Spaces whose norms are folded into what reads them, so that units can be mixed.
         """
-        states = [model_state(parent) for parent in self.parents]
+        states = [folded(model_state(parent), self.layout, spaces=folding) for parent in self.parents]
         numbers = [x.dtype for state in states for x in state.values() if x.is_floating_point()]
         kind = reduce(torch.promote_types, numbers)
         alike = [{name: x.detach().to(kind) if x.is_floating_point() else x for name, x in state.items()}

@@ -103,6 +103,15 @@ class Ready:
         known = known_couplings(couplings, states, layout, wanted)
         return Ready(states, layout, shares, wanted, frozenset(asked), known)
 
+    def layout_for(self, row: Method) -> Layout:
+        """The layout as a method uses it: with rotations if it rotates, and all models have the target's widths.
+
+        Couplings that are known permute or merge units, so nothing rotates beside them.
+        """
+        equal = all(self.layout.widths(state) == dict(self.widths) for state in self.states)
+        rotates = row.rotations and equal and not self.known
+        return self.layout if rotates else self.layout.without_rotations()
+
 
 def warn_of_widths(ready: Ready) -> None:
     """Warn of models that compute something else in the widths of the target.

@@ -24,10 +24,10 @@ from ..arguments import (
     either,
     optional,
 )
-from ..barycenter import permutes
+from ..barycenter import reversible
 from ..corrections import AUTO, AUTO_AIM, NONE, checked_aim
 from ..errors import InputError, listing
-from ..layout import LAYOUT, Layout, in_scale_of
+from ..layout import LAYOUT, Layout, all_balanced, folded
 from ..lazy import in_type
 from ..methods import Method
 from ..modules import (
@@ -52,7 +52,7 @@ from .pipeline import fused_states
 from .results import FusedStates, Fusion
 from .verifying import Verified, verified
 from .widths import WIDTHS, Widths
-from .working import type_of, working_state
+from .working import in_form_of, type_of, working_state
 
 TARGET = optional(either(NETWORK, WIDTHS))
 
@@ -131,7 +131,9 @@ def fuse(  # noqa: PLR0913
         given = _Given.of(models, target, layout, how)
         ready = Ready.of(given.states, given.layout, weights=weights, widths=given.widths)
         inputs = given.inputs(how, seed, progress)
-        activations = inputs.activations(given.models, given.layout, terms or row.terms)
+        layout = ready.layout_for(row)
+        seen = _comparable(given, layout, row) if inputs.matching else given.models
+        activations = inputs.activations(seen, layout, terms or row.terms)
     states = fused_states(chosen, ready, activations, seed=seed, progress=progress)
     with alone():
         return _finished(given, how, states, inputs, progress)
@@ -204,8 +206,10 @@ class _Given:
         example = how.example if how.synthetic else None
         check_correction(how.correction, self.models[0], inputs=batches is not None or example is not None)
         example = None if how.correction == NONE else example
-        plain, has_data = how.correction != AUTO, batches is not None
-        made = SyntheticInputs.of(self.models, example, plain=plain, data=has_data, seed=seed, progress=progress)
+        made = SyntheticInputs.of(
+            self.models, example, plain=how.correction != AUTO, data=batches is not None, seed=seed,
+            streams=bool(self.layout.rotating), progress=progress,
+        )  # fmt: skip
         return Inputs(batches, made)
 
 
@@ -217,11 +221,21 @@ def _finished(given: _Given, how: _Wanted, states: FusedStates, inputs: Inputs, 
     pairs = zip(given.models, states.aligned, strict=True)
     aligned = tuple(_aligned(model, given.into, state) for model, state in pairs)
     couplings = [each.couplings for each in states.couplings]
-    check = given.held.held_to([twin if permutes(own) else None for twin, own in zip(aligned, couplings, strict=True)])
+    check = given.held.held_to(
+        [twin if reversible(own) else None for twin, own in zip(aligned, couplings, strict=True)]
+    )
     parents = Parents(given.models, aligned, states.weights, given.layout, couplings, how.row.balance)
     model, correction = corrected(how.correction, fused, parents, inputs, progress, aim=how.aim)
     told = replace(check, note="; ".join(filter(None, [*given.notes, check.note])))
     return Fusion(model, aligned, states, tuple(given.models), correction, told)
+
+
+def _comparable(given: _Given, layout: Layout, row: Method) -> Sequence[nn.Module]:
+    """The models, with norms folded and frames in balance, so that a rotation can bring together what they compute."""
+    if not layout.folds and not layout.frames:
+        return given.models
+    states = [all_balanced(folded(state, layout), layout, scales=row.balance) for state in given.states]
+    return [with_state(model, state) for model, state in zip(given.models, states, strict=True)]
 
 
 def _aligned(model: nn.Module, into: nn.Module, state: State) -> nn.Module:
@@ -285,6 +299,8 @@ def align(
 ) -> nn.Module:
     """A copy of a network that computes the same function, with its units in the order (and scale) of a reference.
 
+    Norms over units that were rotated get the gains and biases of the reference.
+
     Raises:
         InputError: the reference has other widths, in which the network cannot compute the same.
     """
@@ -297,5 +313,6 @@ def align(
     twin = fusion.aligned[1]
     own = model_state(twin)
     kind = type_of([own, model_state(to)])
-    moved = in_scale_of(working_state(model_state(to), kind), working_state(own, kind), fusion.layout)
+    reference, turned = working_state(model_state(to), kind), fusion.states.rotated
+    moved = in_form_of(reference, working_state(own, kind), fusion.layout, turned)
     return with_state(twin, {name: in_type(name, tensor, own[name].dtype, own) for name, tensor in moved.items()})

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ..barycenter import Coupling, Couplings, Problem, averaged, averages, mean, objective_of
+from ..barycenter import Coupling, Couplings, Plan, Problem, averaged, averages, mean, objective_of
 from ..layout import Permutation
 from ..lazy import Entry, LazyState, entries_of, in_type
 from ..types import State
@@ -28,14 +28,14 @@ class Outputs:
 
 
 def as_first_model(couplings: Sequence[Couplings], known: Couplings | None = None) -> list[dict[str, Coupling]]:
-    """Couplings whose target's units are numbered (and signed) as the first model's, where that one is permuted.
+    """Couplings whose target's units are numbered (signed, turned) as the first model's, where that one merges none.
 
     Where couplings of the first model are known, the units are numbered as these say.
     """
 
     def renumbered(name: str, coupling: Coupling) -> Coupling:
         first, before = couplings[0][name], known[name] if known else None
-        if not isinstance(first, Permutation):
+        if isinstance(first, Plan):
             return coupling
         own = coupling.relative_to(first)
         return own.relative_to(before.inverse()) if isinstance(before, Permutation) else own
@@ -111,9 +111,9 @@ def eager_outputs(
 
 
 def _in_place(problem: Problem, state: dict[str, Tensor], name: str, model: int, couplings: Couplings) -> Tensor:
-    """A carried tensor. It takes the place of the model's where units are permuted: that is not needed any more."""
+    """A carried tensor. It takes the place of the model's where no units are merged: that is not needed any more."""
     part = problem.carried(model, name, couplings)
-    if all(isinstance(couplings[pair.target.space], Permutation) for pair in problem.blocks.get(name, ())):
+    if all(couplings[pair.target.space].reversible for pair in problem.blocks.get(name, ())):
         state[name] = part
     return part
 

@@ -26,9 +26,9 @@ from ..arguments import (
     many,
     optional,
 )
-from ..barycenter import CouplingMatrices, Problem, Step, objective_of
+from ..barycenter import CouplingMatrices, Problem, Step, importance_by_layer, objective_of
 from ..errors import InputError
-from ..layout import LAYOUT, Layout
+from ..layout import LAYOUT, Layout, Rotation
 from ..lazy import LazyState
 from ..progress import Progress, watching
 from ..types import State
@@ -112,18 +112,22 @@ def fused_states(  # noqa: PLR0913
         InputError: the numbers in the states cannot be fused.
     """
     started = time.perf_counter()
-    row, states, layout, shares, wanted = chosen.row, ready.states, ready.layout, ready.shares, ready.widths
+    row, states, shares, wanted = chosen.row, ready.states, ready.shares, ready.widths
+    layout = ready.layout_for(row)
     check_states(states, layout, type_of(states))
     warn_of_widths(ready)
     own = working_states(states, layout, balance=row.balance, low_memory=low_memory)
     order = own_order(own, shares) if row.order_free else list(range(len(own)))
-    problem = _problem(ready, own, order, activations)
+    problem = _problem(ready, own, layout, order, activations)
     with watching(progress, chosen.method) as watch:
         found, steps = row.couple(problem, np.random.default_rng(seed), watch, **chosen.options)
     if activations:  # they count in the objective that is told
         steps = Step.told(steps, lambda: objective_of(problem, found))
     first = ready.known[0] if ready.known else None
     couplings = as_first_model([found[order.index(model)] for model in range(len(own))], first)
+    if still := [name for name in layout.rotating if not any(isinstance(each[name], Rotation) for each in couplings)]:
+        layout = layout.without_rotations(still)  # where nothing is rotated, norms stay as they were
+        own = working_states(states, layout, balance=row.balance, low_memory=low_memory)
     plain = Problem(own, layout, shares, wanted)
     if any(isinstance(state, LazyState) for state in states):
         made = lazy_outputs(plain, couplings, states)
@@ -139,18 +143,22 @@ def fused_states(  # noqa: PLR0913
         status="; ".join(step.note for step in history if step.note) or "converged",
         method=chosen.method,
         weights=tuple(shares),
-        layout=layout,
+        layout=ready.layout,
         seed=seed,
         options=chosen.options,
         seconds=time.perf_counter() - started,
     )
 
 
-def _problem(ready: Ready, own: Sequence[State], order: Sequence[int], activations: Terms | None) -> Problem:
+def _problem(
+    ready: Ready, own: Sequence[State], layout: Layout, order: Sequence[int], activations: Terms | None
+) -> Problem:
     """The models in an order, with activations as further terms if they count."""
-    states, layout, importance = (
-        (own, ready.layout, {}) if activations is None else activations.beside(own, ready.layout)
-    )
-    known = [ready.known[model] for model in order] if ready.known else ()
     proportions = [ready.shares[model] for model in order]
-    return Problem([states[model] for model in order], layout, proportions, ready.widths, importance, known)
+    known = [ready.known[model] for model in order] if ready.known else ()
+    moving = [name for name, axes in layout.tensors.items() if any(axis.spaces for axis in axes)]
+    importance = importance_by_layer(own, moving) if layout.rotating else {}
+    if activations:
+        own, layout, beside = activations.beside(own, layout, importance)
+        importance = {**importance, **beside}
+    return Problem([own[model] for model in order], layout, proportions, ready.widths, importance, known)

@@ -13,7 +13,7 @@ from torch import nn
 from ..barycenter import CouplingMatrices, Step
 from ..corrections import NONE, Corrected
 from ..landscape import Workers
-from ..layout import Layout
+from ..layout import Layout, Rotation
 from ..lazy import entries_of
 from ..progress import Progress
 from ..renamed import telling_new_names
@@ -51,6 +51,15 @@ class FusedStates:
     seed: int = 0
     options: Mapping[str, Any] = field(default_factory=dict)
     seconds: float = 0.0
+
+    @property
+    def rotated(self) -> tuple[str, ...]:
+        """Spaces whose units were rotated in some model: norms over them are folded, in the result and in `aligned`."""
+        return tuple(
+            name
+            for name in self.layout.rotating
+            if any(isinstance(each.couplings[name], Rotation) for each in self.couplings)
+        )
 
     def __str__(self) -> str:
         """What was fused, how it ended, and that nothing was run, in five lines."""

@@ -5,12 +5,12 @@ In: states as the user gave them, plain or lazy. Out: states of the same kind.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 import torch
 from torch import Tensor
 
-from ..layout import Layout, balanced
+from ..layout import Layout, all_balanced, folded, in_balance_of, unfolded
 from ..lazy import Entry, LazyState, entries_of
 from ..types import State
 
@@ -44,15 +44,33 @@ def working_state(state: State, kind: torch.dtype) -> State:
 
 
 def working_states(states: Sequence[State], layout: Layout, *, balance: bool, low_memory: bool = False) -> list[State]:
-    """States to work on: of one safe type, and in a canonical scale if `balance`.
+    """States to work on: of one safe type, with norms over units that rotate folded, in a canonical scale if `balance`.
 
     A lazy state is read once and kept, unless `low_memory`: then every tensor is read again whenever it is needed.
     """
     kind = type_of(states)
-    own = [working_state(state, kind) for state in states]
-    if balance:
-        own = [balanced(state, layout) for state in own]
+    own = [folded(working_state(state, kind), layout) for state in states]
+    if balance or layout.frames:
+        own = [all_balanced(state, layout, scales=balance) for state in own]
     return own if low_memory else [dict(state) for state in own]
+
+
+def in_form_of(
+    reference: State, state: State, layout: Layout, rotated: Collection[str], *, balance: bool = True
+) -> State:
+    """An aligned state in the scale of the reference that it was aligned to, with its directions and its norms.
+
+    What `working_states` did is undone, as it was done to the reference.
+
+    Args:
+        reference: The state that it was aligned to, as it was given.
+        state: What alignment gave.
+        layout: Which axes move together.
+        rotated: The spaces whose units were rotated, with norms folded.
+        balance: Whether both were brought to a canonical scale.
+    """
+    moved = in_balance_of(folded(reference, layout, spaces=rotated), state, layout, scales=balance)
+    return unfolded(reference, moved, layout, spaces=rotated)
 
 
 def own_order(states: Sequence[State], weights: Sequence[float]) -> list[int]:

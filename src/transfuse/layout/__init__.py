@@ -3,12 +3,16 @@
 from typing import TYPE_CHECKING
 
 from ..renamed import refuse_name
-from .balance import balanced, in_scale_of
+from .balance import balanced
+from .elements import Permutation, Rotation
+from .folding import folded, unfolded
+from .framed import Framed, Reversible
+from .frames_balance import all_balanced, in_balance_of
 from .moving import permute, random_elements
 from .notation import PlainLoader
 from .recipe import LAYOUT, Layout, parse
-from .records import Axis, Block, Fixed, Reduced, Run, Side, Slot, Space
-from .symmetry import PERMUTATIONS, Permutation, Symmetry, pair_scores
+from .records import Axis, Block, Fixed, Fold, Frame, Part, Reader, Reduced, Run, Side, Slot, Space
+from .symmetry import PERMUTATIONS, Symmetry, pair_scores
 
 __all__ = [
     "LAYOUT",
@@ -16,21 +20,31 @@ __all__ = [
     "Axis",
     "Block",
     "Fixed",
+    "Fold",
+    "Frame",
+    "Framed",
     "Layout",
+    "Part",
     "Permutation",
     "PlainLoader",
+    "Reader",
     "Reduced",
+    "Reversible",
+    "Rotation",
     "Run",
     "Side",
     "Slot",
     "Space",
     "Symmetry",
+    "all_balanced",
     "balanced",
-    "in_scale_of",
+    "folded",
+    "in_balance_of",
     "pair_scores",
     "parse",
     "permute",
     "random_elements",
+    "unfolded",
 ]
 
 if not TYPE_CHECKING:  # a checker of types would take any name for one of this room

@@ -20,11 +20,11 @@ from torch import Tensor
 
 from ..lazy import LazyState
 from ..types import Array, State
+from .elements import Permutation
 from .moving import permute, spread
 from .recipe import Layout
 from .records import SIDES, Block
 from .spaces_balance import Term, balancing_shifts
-from .symmetry import Permutation
 
 ROUNDS = 20  # over all spaces; each halves, roughly, how far the norms of a shallow network are apart
 SETTLED = 1e-7  # a round that changes no factor by more than this share is the last one
@@ -46,12 +46,6 @@ def balanced(state: State, layout: Layout, *, rounds: int = ROUNDS) -> State:
     """
     factors = balancing_factors(state, layout, rounds=rounds)
     return permute(state, layout, {name: Permutation.scaling(each) for name, each in factors.items()})
-
-
-def in_scale_of(reference: State, state: State, layout: Layout, *, rounds: int = ROUNDS) -> State:
-    """A state of canonical scale in the scale that another one of the same widths has: what `balanced` did, undone."""
-    factors = balancing_factors(reference, layout, rounds=rounds)
-    return permute(state, layout, {name: Permutation.scaling(1 / each) for name, each in factors.items()})
 
 
 def balancing_factors(state: State, layout: Layout, *, rounds: int = ROUNDS) -> dict[str, Array]:

@@ -1,8 +1,8 @@
-"""Moving: the one place where permutations, and couplings of any kind, are applied to tensors along their axes.
+"""Moving: the one place where permutations, rotations, and couplings of any kind, are applied to tensors along axes.
 
 In: a tensor of a model, the blocks on its axes, an element for each space. Out: the tensor in the order of the target,
-whole or piece by piece. A permutation is an index, never a matrix product; what a sum needs of a large tensor is made a
-few rows at a time, so that it is never there as a whole.
+whole or piece by piece. A permutation is an index, never a matrix product, and a rotation is one product; what a sum
+needs of a large tensor is made a few rows at a time, so that it is never there as a whole.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -23,15 +23,21 @@ from ..errors import LayoutError
 from ..lazy import LazyState, transformed
 from ..renamed import telling_new_arguments
 from ..types import State
+from .elements import Permutation, Rotation
+from .folding import folded
+from .framed import Framed, Reversible
 from .recipe import LAYOUT, Layout
 from .records import Block
-from .symmetry import PERMUTATIONS, Permutation
+from .symmetry import PERMUTATIONS
 
-ELEMENTS = mapping(instance(Permutation, ""), "a Permutation by name of a space: {'0.out': Permutation([1, 0])}")
+ELEMENTS = mapping(
+    instance((Permutation, Rotation, Framed), ""),
+    "a Permutation (or a Rotation) by name of a space: {'0.out': Permutation([1, 0])}",
+)
 
 
 class Element(Protocol):
-    """What can be applied to the units of a space: a `Permutation`, by index; or anything that carries units."""
+    """What can be applied to the units of a space: a `Permutation`, by index; a `Rotation`; or one of the others."""
 
     @property
     def by_index(self) -> bool:
@@ -42,6 +48,11 @@ class Element(Protocol):
     def is_identity(self) -> bool:
         """Whether nothing has to be moved."""
         ...
+
+
+@runtime_checkable
+class Carrier(Protocol):
+    """An element that carries all units of a space in one way, slot by slot."""
 
     def carry(self, units: Tensor, *, odd: bool, produced: bool) -> Tensor:
         """Values [model units, ...] carried to the target [target units, ...]."""
@@ -65,11 +76,11 @@ Axes = Mapping[int, Sequence[Pair]]  # what stands on each axis of a tensor on w
 
 
 @telling_new_arguments
-def permute(state: State, layout: Layout, elements: Mapping[str, Permutation]) -> State:
+def permute(state: State, layout: Layout, elements: Mapping[str, Reversible]) -> State:
     """Move the units of a state by an element for each of some spaces; the function of the network stays the same.
 
     The state is not modified, and tensors that nothing moves are passed on as they are. A lazy state gives a lazy one,
-    whose tensors are moved when they are asked for.
+    whose tensors are moved when they are asked for. Norms over units that are rotated are folded before.
 
     Raises:
         LayoutError: an element does not belong to the symmetry of its space.
@@ -89,8 +100,12 @@ def permute(state: State, layout: Layout, elements: Mapping[str, Permutation]) -
         raise LayoutError(f"elements: no space is called {', '.join(map(repr, strange))} in the layout")
     widths = layout.widths(state)
     for name, element in elements.items():
-        if objection := layout[name].symmetry.objection(element, widths[name]):
-            raise LayoutError(f"the permutation of space {name}: {objection}")
+        plain = element.permutation if isinstance(element, Framed) else element
+        inside = element.objection(layout.frames_of(name)) if isinstance(element, Framed) else ""
+        if objection := layout[name].symmetry.objection(plain, widths[name]) or inside:
+            raise LayoutError(f"the {type(element).__name__.lower()} of space {name}: {objection}")
+    if turned := [name for name, element in elements.items() if isinstance(element, Rotation)]:
+        state = folded(state, layout, spaces=turned)
     axes: dict[str, dict[int, list[Pair]]] = {}
     for block in layout.blocks(widths):
         if block.space in elements:
@@ -106,26 +121,31 @@ def permute(state: State, layout: Layout, elements: Mapping[str, Permutation]) -
     return {name: moved(name, tensor) for name, tensor in state.items()}
 
 
-def _check_numbers(name: str, tensor: Tensor, axes: Axes, elements: Mapping[str, Permutation]) -> None:
-    """Refuse to negate or scale what is not a floating-point number."""
+def _check_numbers(name: str, tensor: Tensor, axes: Axes, elements: Mapping[str, Reversible]) -> None:
+    """Refuse to negate, scale or rotate what is not a floating-point number."""
     if tensor.is_floating_point() or tensor.is_complex():
         return
     for block in (pair.target for pairs in axes.values() for pair in pairs):
         if elements[block.space].rescales and block.odd.any():
             raise LayoutError(
-                f"tensor {name} holds {tensor.dtype}, which cannot be negated or scaled with space {block.space}; "
-                f"make its slots even (|{block.space}|) or give no factors"
+                f"tensor {name} holds {tensor.dtype}, which cannot be negated, scaled or rotated with space "
+                f"{block.space}; make its slots even (|{block.space}|) or give no factors"
             )
 
 
 def random_elements(
     layout: Layout, widths: Mapping[str, int], rng: np.random.Generator, *, symmetries: bool = True
-) -> dict[str, Permutation]:
+) -> dict[str, Reversible]:
     """A random element for each space of a layout, none of them trivial; without `symmetries` mere permutations."""
-    return {
-        space.name: (space.symmetry if symmetries else PERMUTATIONS).random_element(widths[space.name], rng)
-        for space in layout.spaces
-    }
+    found: dict[str, Reversible] = {}
+    for space in layout.spaces:
+        element = (space.symmetry if symmetries else PERMUTATIONS).random_element(widths[space.name], rng)
+        frames = layout.frames_of(space.name) if symmetries else ()
+        if frames and isinstance(element, Permutation):
+            found[space.name] = Framed.random(element, frames, rng)
+        else:
+            found[space.name] = element
+    return found
 
 
 def carried(tensor: Tensor, axes: Axes, model: int, elements: Elements) -> Tensor:
@@ -150,6 +170,8 @@ def carried_rows(
 ) -> Callable[[slice], Tensor]:
     """The carried tensor as a function of rows, or of slices along another axis: no more than these is made of it."""
     first = axes.get(along, ())
+    if len(first) == 1 and isinstance(element := elements[first[0].target.space], Rotation):
+        return _rotated_rows(tensor, axes, model, elements, along, element)
     if not all(elements[pair.target.space].by_index for pair in first):
         whole = carried(tensor, axes, model, elements)
         return lambda rows: taken_slice(whole, along, rows)
@@ -166,6 +188,26 @@ def carried_rows(
         return _taken(tensor, along, index[rows], own)
 
     return lambda rows: _through(carriers, taken(rows))
+
+
+def _rotated_rows(
+    tensor: Tensor, axes: Axes, model: int, elements: Elements, along: int, element: Rotation
+) -> Callable[[slice], Tensor]:
+    """A tensor that is rotated along an axis, as a function of slices along it: products of rows of the rotation."""
+    pair = axes[along][0]
+    others = {axis: pairs for axis, pairs in axes.items() if axis != along}
+    if not pair.target.odd.all() or element.is_identity:
+        return carried_rows(tensor, others, model, elements, along=along)
+    rest = [_carrier(tensor, axis, pairs, model, elements) for axis, pairs in others.items()]
+    return lambda rows: _through(rest, _product(element.matrix[rows], tensor, along))
+
+
+def _product(matrix: Tensor, tensor: Tensor, axis: int) -> Tensor:
+    """A tensor whose positions along an axis are mixed by a matrix [new positions, positions]."""
+    if axis == tensor.dim() - 1:
+        return tensor @ matrix.to(tensor).T
+    mixed: Tensor = torch.tensordot(matrix.to(tensor), tensor, dims=([1], [axis]))
+    return mixed.movedim(0, axis)
 
 
 @dataclass(frozen=True, eq=False)
@@ -231,10 +273,31 @@ def _carrier(
     used = [elements[pair.target.space] for pair in pairs]
     if all(element.is_identity for element in used):
         return lambda tensor: tensor
+    if len(used) == 1 and isinstance(element := used[0], Rotation):
+        return lambda tensor: _product(element.matrix, tensor, axis) if pairs[0].target.odd.all() else tensor
+    if any(isinstance(element, Framed) for element in used):
+        return _framed(like, axis, pairs, model, elements)
     if not all(element.by_index for element in used):
         return lambda tensor: _mix(tensor, axis, pairs, model, elements)
     index, factor = _index(like, axis, pairs, model, elements)
     return lambda tensor: _taken(tensor, axis, index, factor)
+
+
+def _framed(
+    like: Tensor, axis: int, pairs: Sequence[Pair], model: int, elements: Elements
+) -> Callable[[Tensor], Tensor]:
+    """What carries an axis on which units are moved, and then mixed inside."""
+    inside = {name: each for name, each in elements.items() if isinstance(each, Framed)}
+    plain = {**elements, **{name: each.permutation for name, each in inside.items()}}
+    moved = _carrier(like, axis, pairs, model, plain)
+
+    def carry(tensor: Tensor) -> Tensor:
+        result = moved(tensor)
+        for block in (pair.target for pair in pairs if pair.target.space in inside):
+            result = inside[block.space].turned(result, block)
+        return result
+
+    return carry
 
 
 def _taken(tensor: Tensor, axis: int, index: Tensor | None, factor: Tensor | None) -> Tensor:
@@ -289,9 +352,9 @@ def _mix(tensor: Tensor, axis: int, pairs: Sequence[Pair], model: int, elements:
         for slots, odd in ((target.odd, True), (~target.odd, False)):
             if slots.any():
                 places, sources = (torch.from_numpy(b.positions[:, slots]).to(tensor.device) for b in (target, own))
-                result[places] = elements[target.space].carry(
-                    front[sources], odd=odd, produced=target.side == "produces"
-                )
+                element = elements[target.space]
+                assert isinstance(element, Carrier), "what is inside of units is mixed elsewhere"
+                result[places] = element.carry(front[sources], odd=odd, produced=target.side == "produces")
     return result.movedim(0, axis)
 
 

@@ -9,13 +9,18 @@
       lstm.weight_ih_l0: ['|lstm.l0| + |lstm.l0| + lstm.l0 + |lstm.l0|', 28]
     fixed:
       fc.weight: {0: returned by the model}
+    folds:
+      norm.weight: {bias: norm.bias, into: {up.weight: up.bias, gate.weight: null}}
 
 An axis is a sum of segments. `3`: three positions that stay. `conv.out`: its units in order. `conv.out*16`: sixteen
 consecutive slots a unit. `(a b)`: woven, a slot of `a`, a slot of `b`, again for the next unit. `a[2 0 1]`: these
 units. `|a|`: even slots, which ignore the unit's sign and scale. `< a`: the tensor consumes the units (is summed over
 them); without it, it produces them. Beside a space's width stand its symmetries. `reduced` names spaces whose units are
 `summed` away somewhere (by a softmax, between queries and keys), so that another width is another function, or
-`averaged` (by a norm), so that only a whole multiple of the width is the same.
+`averaged` (by a norm), so that only a whole multiple of the width is the same. `folds` has the norms over units that
+rotate, by the name of the gain: their bias, and which weight (with which bias) reads them. `unrotated` says why the
+units under a norm can be permuted only. `frames` has directions inside of units that may be mixed, each side as tensors
+with an axis and the slots there.
 """
 
 from __future__ import annotations
@@ -28,8 +33,8 @@ from typing import Any, TypeVar
 import yaml
 
 from ..errors import LayoutError, listing
-from .records import Axis, Fixed, Run, Slot, Space, Tensors
-from .symmetry import Symmetry
+from .records import Axis, Fixed, Fold, Frame, Part, Reader, Run, Slot, Space, Tensors
+from .symmetry import WORDS, Symmetry
 
 Reasons = Mapping[str, Mapping[int, str]]
 T = TypeVar("T")
@@ -39,10 +44,11 @@ T = TypeVar("T")
 MOST_SLOTS = 10**6
 MOST_UNITS = 10**9
 
-_OPTIONAL = ("fixed", "reduced")
+_OPTIONAL = ("fixed", "reduced", "folds", "unrotated", "frames")
 _NAME = r"[^\s\[\]()|*+<>,'\"{}&!%@`#]+"
 _NUMBER = re.compile(r"[0-9]+")
 _SLOT = re.compile(rf"(?P<even>\|)?(?P<name>{_NAME})(?(even)\|)(\*(?P<times>[0-9]+))?")
+_PART = re.compile(r"(?P<tensor>.+) (?P<axis>[0-9]{1,2}) (?P<first>[0-9]+):(?P<last>[0-9]+)(:(?P<step>[0-9]+))?")
 _RUN = re.compile(rf"(?P<body>\([^()]*\)|\|?{_NAME}\|?(?:\*[0-9]+)?)(?:\[(?P<units>[0-9 ]*)\])?")
 
 
@@ -72,7 +78,10 @@ class PlainLoader(yaml.SafeLoader):
         return super().construct_mapping(node, deep)
 
 
-def render(spaces: Sequence[Space], tensors: Tensors, fixed: Reasons, reduced: Mapping[str, str]) -> str:
+def render(  # noqa: PLR0913, PLR0917
+    spaces: Sequence[Space], tensors: Tensors, fixed: Reasons, reduced: Mapping[str, str], folds: Sequence[Fold],
+    unrotated: Mapping[str, str], frames: Sequence[Frame],
+) -> str:  # fmt: skip
     """The parts of a layout as text: an aligned table that `read` reads back."""
     sections = {
         "spaces": {space.name: _space_text(space) for space in spaces},
@@ -84,12 +93,23 @@ def render(spaces: Sequence[Space], tensors: Tensors, fixed: Reasons, reduced: M
             for name, reasons in fixed.items()
         },
         "reduced": {name: _scalar(how) for name, how in reduced.items()},
+        "folds": {fold.gain: _fold_text(fold) for fold in folds},
+        "unrotated": {name: _scalar(why) for name, why in unrotated.items()},
+        "frames": {
+            space: "[" + ", ".join(_frame_text(frame) for frame in frames if frame.space == space) + "]"
+            for space in dict.fromkeys(frame.space for frame in frames)
+        },
     }
     return "\n".join(_section(title, rows) for title, rows in sections.items() if rows or title not in _OPTIONAL)
 
 
-def read(text: str) -> tuple[tuple[Space, ...], Tensors, Reasons, Mapping[str, str]]:
-    """The parts of a layout (spaces, tensors, fixed, reduced) from text.
+Parts = tuple[
+    tuple[Space, ...], Tensors, Reasons, Mapping[str, str], tuple[Fold, ...], Mapping[str, str], tuple[Frame, ...]
+]
+
+
+def read(text: str) -> Parts:
+    """The parts of a layout (spaces, tensors, fixed, reduced, folds, unrotated, frames) from text.
 
     Raises:
         LayoutError: with what cannot be read, where it stands, and what was expected there.
@@ -114,9 +134,13 @@ def read(text: str) -> tuple[tuple[Space, ...], Tensors, Reasons, Mapping[str, s
     tensors = _entries(document, "tensors", _parse_axes, problems)
     fixed = _entries(document, "fixed", _parse_reasons, problems)
     reduced = _entries(document, "reduced", lambda name, how: str(how), problems)
+    folds = _entries(document, "folds", _parse_fold, problems)
+    unrotated = _entries(document, "unrotated", lambda name, why: str(why), problems)
+    frames = _entries(document, "frames", _parse_frames, problems)
     if problems:
         raise LayoutError(listing("the layout cannot be read:", problems))
-    return tuple(spaces.values()), tensors, fixed, reduced
+    inside = tuple(frame for each in frames.values() for frame in each)
+    return tuple(spaces.values()), tensors, fixed, reduced, tuple(folds.values()), unrotated, inside
 
 
 def _entries(
@@ -185,13 +209,73 @@ def _parse_reasons(tensor: str, reasons: Any) -> dict[int, str]:
 
 
 def _parse_space(name: str, value: Any) -> Space:
-    words = str(value).split()
-    known = Symmetry.all_words()
-    if not words or not _NUMBER.fullmatch(words[0]) or not set(words[1:]) <= set(known):
+    width, _, words = " ".join(str(value).split()).partition(" ")
+    symmetry = Symmetry.of_words(words)
+    if not _NUMBER.fullmatch(width) or symmetry is None:
         raise LayoutError(
-            f"space {name}: cannot read {value!r}; expected its width and, if any, {' and '.join(known)} ('8 signs')"
+            f"space {name}: cannot read {value!r}; expected its width and, if any, {', '.join(WORDS)} ('8 signs')"
         )
-    return Space(name, _number(words[0], MOST_UNITS, f"space {name}"), Symmetry(**dict.fromkeys(words[1:], True)))
+    return Space(name, _number(width, MOST_UNITS, f"space {name}"), symmetry)
+
+
+def _fold_text(fold: Fold) -> str:
+    into = ", ".join(f"{_scalar(each.weight)}: {_scalar(each.bias) if each.bias else 'null'}" for each in fold.readers)
+    bias = f"bias: {_scalar(fold.bias)}, " if fold.bias else ""
+    return f"{{{bias}into: {{{into}}}}}"
+
+
+def _parse_fold(gain: str, value: Any) -> Fold:
+    into = value.get("into") if isinstance(value, Mapping) else None
+    if not isinstance(into, Mapping) or not set(value) <= {"bias", "into"}:
+        raise LayoutError(
+            f"folds {gain}: cannot read {value!r}; expected the norm's bias, if any, and the weights that read it, "
+            "each with its own ('{bias: norm.bias, into: {up.weight: up.bias, gate.weight: null}}')"
+        )
+    readers = tuple(Reader(str(weight), "" if bias is None else str(bias)) for weight, bias in into.items())
+    return Fold(gain, str(value.get("bias") or ""), readers)
+
+
+def _frame_text(frame: Frame) -> str:
+    one, other = (", ".join(_scalar(_part_text(part)) for part in side) for side in (frame.one, frame.other))
+    return f"{{one: [{one}], other: [{other}]}}"
+
+
+def _part_text(part: Part) -> str:
+    first, last = part.slots[0], part.slots[-1]
+    step = part.slots[1] - first if len(part.slots) > 1 else 1
+    return f"{part.tensor} {part.axis} {first}:{last + 1}" + (f":{step}" if step != 1 else "")
+
+
+def _parse_frames(space: str, value: Any) -> list[Frame]:
+    found = []
+    for each in value if isinstance(value, list) else [value]:
+        sides = [side for name in ("one", "other") if isinstance(side := _given(each, name), list) and side]
+        if len(sides) != 2:
+            raise LayoutError(
+                f"frames {space}: cannot read {each!r}; expected two sides of tensors with an axis and slots "
+                "('{one: [query.weight 0 0:4], other: [key.weight 0 0:4]}')"
+            )
+        found.append(Frame(space, *(tuple(_parse_part(space, str(part)) for part in side) for side in sides)))
+    return found
+
+
+def _given(entry: Any, name: str) -> Any:
+    return entry.get(name) if isinstance(entry, Mapping) else None
+
+
+def _parse_part(space: str, text: str) -> Part:
+    match = _PART.fullmatch(text)
+    if not match:
+        raise LayoutError(
+            f"frames {space}: cannot read {text!r}; expected a tensor, an axis and slots ('a.weight 0 0:4')"
+        )
+    first, last, step = (
+        _number(match[name] or "1", MOST_SLOTS, f"frames {space}") for name in ("first", "last", "step")
+    )
+    slots = tuple(range(first, last, step or 1))
+    if not slots:
+        raise LayoutError(f"frames {space}: {text!r} has no slots; the second number must be larger than the first")
+    return Part(match["tensor"], int(match["axis"]), slots)
 
 
 def _parse_axes(tensor: str, axes: Any) -> tuple[Axis, ...]:

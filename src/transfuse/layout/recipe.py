@@ -6,16 +6,17 @@ Not here: the notation (`notation`), how widths and positions are found (`widths
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 import numpy as np
 
 from ..arguments import TEXT, check_arguments, instance
 from ..errors import LayoutError, listing
-from .notation import read, render, writable
-from .records import REDUCED, Block, Fixed, HasShape, Run, Space, Tensors
+from .contradictions import all_contradictions
+from .notation import read, render
+from .records import Block, Fold, Frame, HasShape, Space, Tensors
 from .widths import axis_blocks, solve
 
 Shapes = tuple[tuple[str, tuple[int, ...]], ...]
@@ -32,6 +33,9 @@ class Layout:
         tensors: For each tensor of the state, its axes.
         fixed: For each tensor, why an axis (or part of it) does not move.
         reduced: For each space whose units are `summed` or `averaged` away, that word and by what.
+        folds: The norms over units that rotate, with all that reads them.
+        unrotated: For each space with norms over it whose units do not rotate, why.
+        frames: Directions inside of units that may be mixed.
 
     Example:
         >>> layout = parse("{spaces: {up.out: 5}, tensors: {up.weight: [up.out, 3], down.weight: [2, < up.out]}}")
@@ -43,6 +47,9 @@ class Layout:
     tensors: Tensors
     fixed: Mapping[str, Mapping[int, str]] = field(default_factory=dict)
     reduced: Mapping[str, str] = field(default_factory=dict)
+    folds: tuple[Fold, ...] = ()
+    unrotated: Mapping[str, str] = field(default_factory=dict)
+    frames: tuple[Frame, ...] = ()
     # What was worked out already: models of one architecture ask for the same widths and blocks again and again.
     _solved: dict[Shapes, Solution] = field(default_factory=dict, init=False, repr=False, compare=False)
     _blocks: dict[Widths, tuple[Block, ...]] = field(default_factory=dict, init=False, repr=False, compare=False)
@@ -53,13 +60,17 @@ class Layout:
         reasons = {name: MappingProxyType(dict(axes)) for name, axes in self.fixed.items()}
         object.__setattr__(self, "fixed", MappingProxyType(reasons))
         object.__setattr__(self, "reduced", MappingProxyType(dict(self.reduced)))
-        if problems := list(_contradictions(self)):
+        object.__setattr__(self, "unrotated", MappingProxyType(dict(self.unrotated)))
+        if problems := list(all_contradictions(self)):
             raise LayoutError(listing("the layout contradicts itself:", problems))
 
     def __reduce__(self) -> tuple[type[Layout], tuple[object, ...]]:
         """A layout is pickled as its parts, and checked again when it is read."""
         fixed = {name: dict(axes) for name, axes in self.fixed.items()}
-        return Layout, (self.spaces, dict(self.tensors), fixed, dict(self.reduced))
+        return Layout, (
+            self.spaces, dict(self.tensors), fixed, dict(self.reduced), self.folds, dict(self.unrotated),
+            self.frames,
+        )  # fmt: skip
 
     def __getitem__(self, name: str) -> Space:
         """The space of that name."""
@@ -71,12 +82,40 @@ class Layout:
 
     def __str__(self) -> str:
         """The layout in the notation that `transfuse.parse` reads."""
-        return render(self.spaces, self.tensors, self.fixed, self.reduced)
+        return render(
+            self.spaces, self.tensors, self.fixed, self.reduced, self.folds, self.unrotated, self.frames
+        )  # fmt: skip
 
     @property
     def units(self) -> dict[str, int]:
         """Width of each space in the network that was traced."""
         return {space.name: space.units for space in self.spaces}
+
+    @property
+    def rotating(self) -> tuple[str, ...]:
+        """Names of the spaces whose units rotate."""
+        return tuple(space.name for space in self.spaces if space.rotations)
+
+    def folds_of(self, spaces: Collection[str]) -> tuple[Fold, ...]:
+        """The norms over some spaces."""
+        return tuple(fold for fold in self.folds if self.tensors[fold.gain][0].spaces[0] in spaces)
+
+    def frames_of(self, space: str) -> tuple[Frame, ...]:
+        """The directions inside of the units of a space."""
+        return tuple(frame for frame in self.frames if frame.space == space)
+
+    def without_rotations(self, spaces: Collection[str] | None = None) -> Layout:
+        """The layout in which units of some spaces (default: all) are only permuted, with no norm folded, no frames."""
+        chosen = [space.name for space in self.spaces if spaces is None or space.name in spaces]
+        frames = tuple(frame for frame in self.frames if frame.space not in chosen)
+        turned = [name for name in chosen if name in self.rotating]
+        if not turned and frames == self.frames:
+            return self
+        kept = self.folds_of([name for name in self.rotating if name not in chosen])
+        return replace(self, folds=kept, frames=frames, spaces=tuple(
+            replace(space, symmetry=space.symmetry.unrotated) if space.name in chosen else space
+            for space in self.spaces
+        ))  # fmt: skip
 
     def growth_objection(self, space: str, units: int, wanted: int) -> str:
         """Why a network of some width cannot be widened without computing something else; empty if it can.
@@ -184,36 +223,6 @@ def parse(text: str) -> Layout:
     """
     check_arguments(text=(text, TEXT))
     return Layout(*read(text))
-
-
-def _contradictions(layout: Layout) -> Iterator[str]:
-    """Everything in a layout that cannot be, whatever the widths."""
-    names = [space.name for space in layout.spaces]
-    for name in sorted({name for name in names if names.count(name) > 1}):
-        yield f"space {name} is listed twice; merge the entries"
-    for space in layout.spaces:
-        if not writable(space.name):
-            yield f"space {space.name!r} has a name that cannot be written; use letters, digits, dots, underscores"
-        if space.units < 1:
-            yield f"space {space.name} has {space.units} units; it needs one or more"
-    for name, how in layout.reduced.items():
-        if name not in names or how.split(" ", 1)[0] not in REDUCED:
-            yield f"reduced {name}: {how!r}; expected a space, and a text that begins with {' or '.join(REDUCED)}"
-    yield from _contradicting_axes(layout, names)
-
-
-def _contradicting_axes(layout: Layout, names: Sequence[str]) -> Iterator[str]:
-    """What is wrong with axes: spaces that are not listed, segments that hold nothing."""
-    for tensor, axes in layout.tensors.items():
-        for number, axis in enumerate(axes):
-            for name in axis.spaces:
-                if name not in names:
-                    yield f"{tensor} axis {number} names space {name}, which is not listed; add it to the spaces"
-            for segment in axis.segments:
-                if isinstance(segment, Fixed) and segment.count < 1:
-                    yield f"{tensor} axis {number} has {segment.count} fixed positions; give one or more"
-                if isinstance(segment, Run) and not segment.cell:
-                    yield f"{tensor} axis {number} has a run without slots; name at least one space"
 
 
 LAYOUT = instance(Layout, "a Layout, which `trace` finds and `parse` reads")  # the kind of an argument

@@ -57,7 +57,9 @@ class Space:
             LayoutError: it is none.
         """
         if not isinstance(self.symmetry, Symmetry):
-            raise LayoutError(f"space {self.name}: symmetry is {self.symmetry!r}; expected Symmetry(signs=, scales=)")
+            raise LayoutError(
+                f"space {self.name}: symmetry is {self.symmetry!r}; expected Symmetry(signs=, scales=, rotations=)"
+            )
 
     @property
     def signs(self) -> bool:
@@ -68,6 +70,11 @@ class Space:
     def scales(self) -> bool:
         """Whether any unit may be multiplied by a positive number."""
         return self.symmetry.scales
+
+    @property
+    def rotations(self) -> bool:
+        """Whether units may be mixed by an orthogonal matrix, once the norms over them are folded."""
+        return self.symmetry.rotations
 
 
 @dataclass(frozen=True)
@@ -105,6 +112,89 @@ class Axis:
         """Names of the spaces on this axis, in order of appearance."""
         slots = (slot for run in self.segments if isinstance(run, Run) for slot in run.cell)
         return tuple(dict.fromkeys(slot.space for slot in slots))
+
+    @cached_property
+    def alone(self) -> str:
+        """The space whose units, one slot each and in their order, are all that the axis has; empty if none is."""
+        first = self.segments[0] if len(self.segments) == 1 else None
+        whole = isinstance(first, Run) and len(first.cell) == 1 and first.units is None
+        return self.spaces[0] if whole else ""
+
+
+@dataclass(frozen=True)
+class Reader:
+    """A weight that reads the units after a norm, and the bias that is added to what it gives.
+
+    Args:
+        weight: Name of the tensor, which consumes the units along one axis.
+        bias: Name of its bias, along the other axis; empty where it has none, or where the norm's bias does not reach
+            it as it is (behind a sum over tokens, a factor, a convolution with padding).
+    """
+
+    weight: str
+    bias: str = ""
+
+
+@dataclass(frozen=True)
+class Fold:
+    """A norm whose gain and bias can go into all weights that read it.
+
+    Args:
+        gain: Name of the tensor that the normed units are multiplied by, one number for each.
+        bias: Name of the tensor that is added to them then; empty if there is none.
+        readers: All that reads the result, and reads nothing else.
+    """
+
+    gain: str
+    bias: str
+    readers: tuple[Reader, ...]
+
+    @property
+    def keeps_bias(self) -> bool:
+        """Whether the norm keeps its bias, divided by the gain, since a reader has no bias to take it."""
+        return bool(self.bias) and not all(reader.bias for reader in self.readers)
+
+
+@dataclass(frozen=True)
+class Part:
+    """Slots of every unit of a space on one axis of a tensor, one for each direction of a frame, in their order."""
+
+    tensor: str
+    axis: int
+    slots: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Frame:
+    """Directions inside of each unit of a space: queries and keys of a head, or its values and what reads these.
+
+    The two sides only meet in sums of products, so that any invertible matrix may multiply the one if its inverse,
+    transposed, multiplies the other; a rotation multiplies both.
+
+    Args:
+        space: Name of the space.
+        one: Where the directions of one side stand.
+        other: Where those of the other side do.
+    """
+
+    space: str
+    one: tuple[Part, ...]
+    other: tuple[Part, ...]
+
+    @property
+    def size(self) -> int:
+        """How many directions there are."""
+        return len(self.one[0].slots)
+
+    def slots_on(self, tensor: str, axis: int) -> list[tuple[tuple[int, ...], bool]]:
+        """The slots of the frame on an axis of a tensor, each time with whether they are of the one side."""
+        sides = ((self.one, True), (self.other, False))
+        return [
+            (each.slots, first)
+            for parts, first in sides
+            for each in parts
+            if (each.tensor, each.axis) == (tensor, axis)
+        ]
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,173 +1,105 @@
 """Symmetries: what may be done to the units of a space without changing what the network computes.
 
 A symmetry knows three things: a random element of itself, why an element does not belong to it, and the best element
-for a matrix of scores. Every space allows permutations; signs and positive scales are allowed where all operations on
-the space commute with them. A `Permutation` is the element of all of these.
+for a matrix of scores. Every space allows permutations; signs, positive scales and rotations are allowed where all
+operations on the space commute with them.
 
-In: numbers of units, scores. Out: elements. Not here: how an element is applied to tensors (`moving`).
+In: numbers of units, scores. Out: elements (`elements`). Not here: how one is applied to tensors (`moving`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, fields
-from functools import cached_property
-from typing import Any, ClassVar
+import re
+from dataclasses import dataclass
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ..transport import assignment
-from ..types import Array
+from ..errors import LayoutError
+from ..transport import assignment, procrustes
+from .elements import Permutation, Rotation
 
 LARGEST_RANDOM_SCALE = np.exp(0.7)  # about 2: far enough from 1 to be seen, near enough not to drown other units
+# How far, for each number of a matrix, the product of a rotation with its transpose may be from the identity: what
+# rounding to float32 makes of a few thousand units, and less than what any other matrix has.
+ORTHOGONAL = 1e-4
 
-
-@dataclass(frozen=True, eq=False, init=False)
-class Permutation:
-    """Units in another order, each multiplied by a factor; it is applied as an index, never as a matrix product.
-
-    Args:
-        order: Integers [units], a permutation: the new unit `u` is the old unit `order[u]`.
-        factor: Numbers [units] other than zero: what the new unit `u` is multiplied by (where it is consumed, divided
-            by); -1 negates a unit. Default: 1.
-
-    Example:
-        >>> swap = Permutation(np.array([1, 0]), np.array([1.0, -2.0]))
-        >>> swap.inverse().order.tolist(), swap.inverse().factor.tolist(), swap.keeps_norms
-        ([1, 0], [-0.5, 1.0], False)
-    """
-
-    by_index: ClassVar[bool] = True
-
-    order: Tensor
-    factor: Tensor
-
-    def __init__(
-        self, order: Tensor | NDArray[np.int64] | Sequence[int],
-        factor: Tensor | Array | Sequence[float] | None = None,
-    ) -> None:  # fmt: skip
-        object.__setattr__(self, "order", _tensor(order))
-        ones = np.ones(tuple(self.order.shape))
-        object.__setattr__(self, "factor", _tensor(ones if factor is None else factor).to(self.order.device))
-
-    @staticmethod
-    def scaling(factor: Array) -> Permutation:
-        """The element that leaves units where they are and multiplies each by a factor."""
-        return Permutation(np.arange(len(factor)), factor)
-
-    @property
-    def width(self) -> int:
-        """How many units there are."""
-        return len(self.order)
-
-    @cached_property
-    def reorders(self) -> bool:
-        """Whether a unit changes its place."""
-        return not torch.equal(self.order, torch.arange(len(self.order), device=self.order.device))
-
-    @cached_property
-    def rescales(self) -> bool:
-        """Whether a unit is negated or scaled."""
-        return bool((self.factor != 1).any())
-
-    @cached_property
-    def keeps_norms(self) -> bool:
-        """Whether every factor is 1 or -1, so that no sum of squares changes."""
-        return not self.rescales or bool((self.factor.abs() == 1).all())
-
-    @property
-    def is_identity(self) -> bool:
-        """Whether every unit stays where it is, as it is: nothing has to be moved."""
-        return not self.reorders and not self.rescales
-
-    def inverse(self) -> Permutation:
-        """The element that undoes this one."""
-        back = self.order.argsort()
-        return Permutation(back, 1 / self.factor[back])
-
-    def relative_to(self, first: Permutation) -> Permutation:
-        """What this element becomes when the new units are renumbered so that another one becomes the identity."""
-        back = first.order.argsort()
-        return Permutation(self.order[back], self.factor[back] / first.factor[back])
-
-    def of_shuffled(self, order: NDArray[np.int64]) -> Permutation:
-        """The element for a network in which the place of unit `u` is taken by unit `order[u]`."""
-        return Permutation(torch.from_numpy(order).to(self.order.device)[self.order], self.factor)
-
-    def same_as(self, other: object) -> bool:
-        """Whether another element does exactly the same."""
-        return (
-            isinstance(other, Permutation)
-            and torch.equal(self.order, other.order)
-            and torch.equal(self.factor, other.factor)
-        )
-
-    @property
-    def signed(self) -> Tensor:
-        """The matrix [new units, old units] by which odd slots are carried where they are produced."""
-        return self._dense(self.factor)
-
-    @property
-    def matrices(self) -> Tensor:
-        """What odd and what even slots are carried by where they are produced, [2, new units, old units]."""
-        return torch.stack([self.signed, self._dense(torch.ones_like(self.factor))])
-
-    def _dense(self, values: Tensor) -> Tensor:
-        matrix = values.new_zeros(len(values), len(values))
-        matrix[torch.arange(len(values), device=values.device), self.order] = values
-        return matrix
-
-    def carriers(self, count: int) -> Tensor:
-        """Matrices [count, new units, old units]: one of all slots, or two, of odd slots and of even ones."""
-        return self.signed[None] if count == 1 else self.matrices
-
-    def agreement(self, scores: Tensor) -> float:
-        """The total score, for scores [1 or 2, new units, old units] of odd (and of even) slots."""
-        odd, *even = (each.gather(1, self.order[:, None])[:, 0].double() for each in scores)
-        return float((odd * self.factor).sum()) + sum(float(each.sum()) for each in even)
-
-    def carry(self, units: Tensor, *, odd: bool, produced: bool) -> Tensor:
-        """Values [old units, ...] in the new order; odd slots are multiplied, where they are consumed divided."""
-        moved: Tensor = units.index_select(0, self.order)
-        if not odd or not self.rescales:
-            return moved
-        factor = self.factor if produced else 1 / self.factor
-        return moved * factor.to(units.dtype).view(-1, *[1] * (units.dim() - 1))
+FIXING = "rotations fixing the mean"
+WORDS = ("signs", "scales", "rotations", FIXING)  # of the notation; the last one is looked for first
 
 
 @dataclass(frozen=True)
 class Symmetry:
-    """The group of a space: permutations of its units and, where allowed, signs and positive scales.
+    """The group of a space: permutations of its units and, where allowed, signs, positive scales or rotations.
 
     Args:
-        signs: Any unit may be negated (every operation on the space is odd, such as tanh).
+        signs: Any unit may be negated (every operation on the space is odd, such as tanh). Rotations include it.
         scales: Any unit may be multiplied by a positive number (every operation is positively homogeneous, such as
             ReLU).
+        rotations: Units may be mixed by an orthogonal matrix (every operation is linear, or an RMS norm), once the
+            norms of the layout are folded.
+        fixing_mean: Only by those that leave the mean of all units as it is (a layer norm takes the mean away).
     """
 
     signs: bool = False
     scales: bool = False
+    rotations: bool = False
+    fixing_mean: bool = False
+
+    def __post_init__(self) -> None:
+        """Add the signs that rotations include, and refuse what cannot be together.
+
+        Raises:
+            LayoutError: the mean is to be fixed without rotations, or rotations are given with scales, or rotations
+                that fix the mean with signs.
+        """
+        if self.fixing_mean and not self.rotations:
+            raise LayoutError("Symmetry(fixing_mean=True) says what rotations do; give rotations=True with it")
+        if self.rotations and (self.scales or (self.fixing_mean and self.signs)):
+            told = "scales" if self.scales else "signs, which move the mean"
+            raise LayoutError(f"a symmetry with {self.words[-1]} is given {told}; leave one of them out")
+        if self.rotations and not self.fixing_mean:
+            object.__setattr__(self, "signs", True)
 
     @property
     def words(self) -> tuple[str, ...]:
         """What is allowed beyond permutation, in the words of the notation and of reports.
 
         Example:
-            >>> Symmetry(scales=True).words
-            ('scales',)
+            >>> Symmetry(scales=True).words, Symmetry(rotations=True).words
+            (('scales',), ('rotations',))
         """
-        return tuple(field.name for field in fields(self) if getattr(self, field.name))
+        if self.rotations:
+            return (FIXING if self.fixing_mean else "rotations",)
+        return tuple(word for word in ("signs", "scales") if getattr(self, word))
 
     @classmethod
-    def all_words(cls) -> tuple[str, ...]:
-        """The words of everything that any symmetry may allow beyond permutation."""
-        return tuple(field.name for field in fields(cls))
+    def of_words(cls, text: str) -> Symmetry | None:
+        """The symmetry that words of the notation stand for; none where they cannot be read.
 
-    def random_element(self, width: int, rng: np.random.Generator) -> Permutation:
+        Example:
+            >>> Symmetry.of_words("rotations fixing the mean")
+            Symmetry(signs=False, scales=False, rotations=True, fixing_mean=True)
+        """
+        known = "|".join(reversed(WORDS))
+        if not re.fullmatch(rf"((?:{known})(?: (?:{known}))*)?", text):
+            return None
+        found = re.findall(known, text)
+        return cls("signs" in found, "scales" in found, {"rotations", FIXING} & set(found) != set(), FIXING in found)
+
+    @property
+    def unrotated(self) -> Symmetry:
+        """What is left of it for those who only permute (and negate, or scale) units."""
+        return Symmetry(self.signs, self.scales)
+
+    def random_element(self, width: int, rng: np.random.Generator) -> Permutation | Rotation:
         """A random element that is not trivial: where units can be permuted or negated, at least one is."""
+        if self.rotations:
+            return Rotation(
+                procrustes(torch.from_numpy(rng.standard_normal((width, width))), fixing=self._fixed(width))
+            )
         factor = np.ones(width)
         if self.signs:
             factor *= rng.choice([-1.0, 1.0], size=width)
@@ -177,8 +109,32 @@ class Symmetry:
             factor *= np.exp(rng.uniform(-most, most, size=width))
         return Permutation(_shuffled(width, rng), factor)
 
-    def objection(self, element: Permutation, width: int) -> str:
+    def _fixed(self, width: int) -> Tensor | None:
+        """The direction that rotations leave as it is: that of the mean of all units; none if there is none."""
+        return torch.ones(width, dtype=torch.float64) if self.fixing_mean else None
+
+    def objection(self, element: Permutation | Rotation, width: int) -> str:
         """Why an element is not one of this symmetry, in words that end a sentence about it; empty if it is."""
+        return (
+            self._objection_to_rotation(element.matrix, width)
+            if isinstance(element, Rotation)
+            else self._objection_to_permutation(element, width)
+        )
+
+    def _objection_to_rotation(self, matrix: Tensor, width: int) -> str:
+        if not self.rotations:
+            return "its units may be permuted but not rotated; give a Permutation"
+        if matrix.shape != (width, width) or not matrix.is_floating_point():
+            return f"matrix is {matrix.dtype} {list(matrix.shape)}; expected numbers [{width}, {width}]"
+        exact = matrix.detach().double()
+        identity = torch.eye(width, dtype=torch.float64, device=matrix.device)
+        if not bool((exact @ exact.T - identity).abs().max() <= ORTHOGONAL):
+            return "matrix is not orthogonal; its rows must have length 1 and be orthogonal to each other"
+        if self.fixing_mean and not bool((exact.sum(1) - 1).abs().max() <= ORTHOGONAL):
+            return "matrix does not fix the mean; each of its rows must sum to 1"
+        return ""
+
+    def _objection_to_permutation(self, element: Permutation, width: int) -> str:
         order, factor = element.order, element.factor
         whole = not (order.is_floating_point() or order.is_complex() or order.dtype is torch.bool)
         if not whole or order.dim() != 1 or sorted(order.tolist()) != list(range(width)):
@@ -191,7 +147,16 @@ class Symmetry:
             return "its units may not be scaled; give factors 1 (or -1)"
         return ""
 
-    def best_element(self, scores: Tensor, *, signs: bool = True) -> Permutation:
+    def best_element(self, scores: Tensor, *, signs: bool = True) -> Permutation | Rotation:
+        """The element with the largest total score, for scores [1 or 2, units, units] of odd (and of even) slots.
+
+        Where units may be rotated, the polar factor of the scores of odd slots.
+        """
+        if self.rotations:
+            return Rotation(procrustes(scores[0], fixing=self._fixed(scores.shape[1])))
+        return self.best_permutation(scores, signs=signs)
+
+    def best_permutation(self, scores: Tensor, *, signs: bool = True) -> Permutation:
         """The permutation with the largest total score, for scores [1 or 2, units, units].
 
         The first matrix belongs to odd slots, a second one to even slots. Where units may be negated, and `signs` says
@@ -205,11 +170,6 @@ class Symmetry:
 
 
 PERMUTATIONS = Symmetry()
-
-
-def _tensor(values: Tensor | NDArray[Any] | Sequence[Any]) -> Tensor:
-    """A tensor, whatever the default device is: arrays and lists stay on the CPU."""
-    return values if isinstance(values, Tensor) else torch.from_numpy(np.asarray(values))
 
 
 def pair_scores(scores: Tensor, *, signs: bool) -> Tensor:

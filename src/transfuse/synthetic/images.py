@@ -1,19 +1,20 @@
 """Images among the inputs of networks: where they stand, what an example of them looks like, and what draws them.
 
-In: a network and its example inputs. Out: the tensor that a two-dimensional convolution reads, with its look: colours,
-background, mean and deviation of each channel. Not here: the generators (`leaves`, `strokes`), and who chooses one.
+In: a network and its example inputs. Out: the tensor that a two-dimensional convolution reads, or a linear layer patch
+by patch, with its look: colours, background, mean and deviation of each channel. Not here: the generators (`leaves`,
+`strokes`), and who chooses one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 from torch.utils import _pytree as pytree
 
-from ..activations import observe
+from ..activations import Seen, observe
 from ..modules import Arguments
 
 Size = tuple[int, int, int]  # of an image: channels, height, width
@@ -126,17 +127,23 @@ class Images:
 
 
 def image_place(model: nn.Module, example: Arguments) -> int | None:
-    """Where images stand among the inputs of a network: what a two-dimensional convolution reads; nowhere, maybe.
+    """Where images stand among the inputs of a network; nowhere, maybe.
 
-    Images may be normalised before they are read: the shape counts, not the values.
+    They are what a two-dimensional convolution reads, or the first linear layer patch by patch. Images may be
+    normalised before they are read: the shape counts, not the values.
     """
     values = pytree.tree_leaves((example.args, dict(example.kwargs)))
-    read = {
-        tuple(seen.inputs.shape)
-        for seen in observe(model, lambda each: each(*example.args, **example.kwargs))
-        if len(seen.kernel) == 2
-    }
+    seen = observe(model, lambda each: each(*example.args, **example.kwargs))
     for place, value in enumerate(values):
-        if isinstance(value, Tensor) and value.is_floating_point() and value.dim() == 4 and tuple(value.shape) in read:
+        if isinstance(value, Tensor) and value.is_floating_point() and value.dim() == 4 and _reads(seen, value):
             return place if min(value.shape[2:]) >= SMALLEST else None
     return None
+
+
+def _reads(sites: Sequence[Seen], images: Tensor) -> bool:
+    """Whether a network reads images: by a convolution, or by its first layer in patches, and not as a whole."""
+    first = sites[0] if sites else None
+    if any(len(seen.kernel) == 2 and seen.inputs.shape == images.shape for seen in sites):
+        return True
+    patches = first is not None and not first.kernel and first.recurrence is None and first.inputs.dim() > 2
+    return first is not None and patches and first.inputs.numel() == images.numel()

@@ -1,8 +1,8 @@
 """Synthetic inputs for a fusion: which are made, why, and what they are for.
 
 In: networks and example inputs. Out: `Batches`, or why there are none. How noise is drawn stands in `noise`, how it is
-inverted in `inversion`, which images are drawn in `choosing`, how many in `budget`. Not here: the corrections that they
-serve.
+inverted in `inversion`, which images are drawn in `choosing`, how language models write texts in `sampling`, how many
+there are in `budget`. Not here: the corrections that they serve.
 """
 
 from __future__ import annotations
@@ -23,8 +23,10 @@ from .budget import FEWEST, MOST_IMAGES, SAMPLES, Budget, convolves, effort
 from .choosing import ChosenImages, chosen_images
 from .inversion import Inverted, inverted_inputs
 from .noise import drawn_inputs
+from .sampling import SAMPLED, Language, sampled_inputs
 
 MATCHING = 500  # images by which units are matched; a refit gains from more
+BESIDE = 500  # images beside data, at most: with more, they take longer than they are worth
 
 WITHOUT = "no correction by synthetic inputs: {cause}"  # the fusion itself goes on: it does not need them
 ONLY_INVERTED = (
@@ -32,6 +34,7 @@ ONLY_INVERTED = (
     "them, since noise that is merely drawn harms them, and here {why}; pass data=, inputs without labels, or ask for "
     "a correction by its name"
 )
+BY_MODELS = "texts sampled from the models, since they give a score for each token at each place"
 TOO_LONG = (
     "it would take too long to go by as few as {fewest} samples (more than {effort:.0e} floating-point operations; "
     "data=transfuse.synthetic_inputs(models, example_inputs) takes as long as it takes)"
@@ -46,12 +49,13 @@ def synthetic_inputs(
     For networks whose convolutions read images they are leaves (overlapping shapes) or strokes, by what the example
     looks like and what batch norms remember of data. For others they are noise; where the networks tell classes apart,
     it is inverted: moved until the networks see every class in turn (as in DeepInversion, Yin et al. 2020,
-    arXiv:1912.08795), however long it takes.
+    arXiv:1912.08795), however long it takes. Language models, which give a score for each token at each place, write
+    texts themselves, token by token and by equal shares.
 
     Args:
         models: The networks; the covariance of what is drawn comes from their first weights.
         example_inputs: A tensor, a tuple of positional arguments, or a dict of keyword arguments.
-        samples: How many; default: 1500 images, 200 of noise for networks with convolutions, 500 for others.
+        samples: How many; default: 1500 images, 200 texts, 200 of noise for networks with convolutions, 500 for others.
         seed: Seed of the random numbers.
 
     Example:
@@ -65,6 +69,8 @@ def synthetic_inputs(
         raise InputError("models is empty; expected a list of one or more torch.nn.Module: [a, b]")
     models, example = [unwrapped(model) for model in models], Arguments.of(example_inputs)
     with undisturbed(*models):
+        if (language := Language.of(models[0], example)) is not None:
+            return sampled_inputs(models, language, samples=samples or SAMPLED, seed=seed)
         chosen = chosen_images(models, example, seed=seed)
         if chosen is not None and chosen.images is not None:
             return drawn_inputs(models, example, samples=samples or MOST_IMAGES, seed=seed, images=chosen.images)
@@ -81,18 +87,18 @@ class SyntheticInputs:
         why_not: Why there are none, for the user to read.
         matching: Those of them by which units are matched too. That was found to pay for convolutions, and to make no
             difference for other networks.
-        chosen: Which images they are, and why; nothing if they are no images.
+        chosen: Which images or texts they are, and why; empty if they are noise.
     """
 
     batches: Batches | None = None
     why_not: str = ""
     matching: Batches | None = None
-    chosen: ChosenImages | None = None
+    chosen: str = ""
 
     @staticmethod
-    def of(
+    def of(  # noqa: PLR0913
         models: Sequence[nn.Module], example: Arguments | None, *, plain: bool, data: bool, seed: int,
-        progress: Progress = False,
+        streams: bool = False, progress: Progress = False,
     ) -> SyntheticInputs:  # fmt: skip
         """Synthetic inputs for networks of one architecture, or why there are none.
 
@@ -103,6 +109,8 @@ class SyntheticInputs:
                 use too, if there are no others.
             data: Whether there is data.
             seed: Seed of the random numbers.
+            streams: Whether the networks have linear residual streams, whose directions take many inputs: images are
+                drawn beside data, too. For other networks with convolutions that was not found to help.
             progress: Who is told how far it is.
         """
         if example is None or is_half(models[0]):
@@ -110,8 +118,11 @@ class SyntheticInputs:
         with undisturbed(*models):
             try:
                 budget = Budget.of(models[0], example, models=len(models))
-                if budget.convolutions and data:
-                    return SyntheticInputs()  # beside data they were not found to help
+                if budget.convolutions and data and not streams:
+                    return SyntheticInputs()
+                budget = replace(budget, images=min(budget.images, BESIDE)) if data else budget
+                if (language := Language.of(models[0], example)) is not None:
+                    return _sampled(models, language, budget, seed)
                 chosen = chosen_images(models, example, seed=seed, invertible=budget.inverted)
                 drawn = _drawn(models, example, budget, chosen, seed)
             except Exception as error:  # the networks' own code runs here, and may raise anything: it is told
@@ -121,11 +132,20 @@ class SyntheticInputs:
                 found = _inverted(models, drawn, budget, too_long, progress)
             else:
                 found = SyntheticInputs(drawn, too_long, matching=_first(drawn, budget.images))
-            if budget.convolutions and found.why_not and not plain:
-                return SyntheticInputs(why_not=found.why_not)
             assert found.batches is not None, "there are inputs, though maybe of less use"
-            why_not = _unusable(models, found.batches)
-        return SyntheticInputs(why_not=why_not) if why_not else replace(found, why_not="", chosen=chosen)
+            of_no_use = found.why_not if budget.convolutions and not plain else ""
+            why_not = of_no_use or _unusable(models, found.batches)
+        told = "" if chosen is None else str(chosen)
+        return SyntheticInputs(why_not=why_not) if why_not else replace(found, why_not="", chosen=told)
+
+
+def _sampled(models: Sequence[nn.Module], language: Language, budget: Budget, seed: int) -> SyntheticInputs:
+    """Texts that the networks write; none if that would take too long, for random tokens are of little use."""
+    if not budget.inverted:
+        return SyntheticInputs(why_not=WITHOUT.format(cause=TOO_LONG.format(fewest=FEWEST, effort=effort(models[0]))))
+    texts = sampled_inputs(models, language, samples=min(SAMPLED, budget.samples), seed=seed)
+    why_not = _unusable(models, texts)
+    return SyntheticInputs(why_not=why_not) if why_not else SyntheticInputs(texts, chosen=BY_MODELS)
 
 
 def _drawn(

@@ -157,7 +157,7 @@ def _is_doubled(single: Tensor, double: Tensor) -> bool:
 def _drawing(models: Sequence[nn.Module], example: Arguments, value: Tensor) -> Drawing:
     """How a tensor is drawn, from the first site that reads it."""
     if not value.is_floating_point():
-        return Drawing(value, vocabulary=_vocabulary(models[0], example, value))
+        return Drawing(value, vocabulary=vocabulary_of(models[0], example, value))
     for seen in observe(models[0], lambda model: model(*example.args, **example.kwargs)):
         if seen.inputs.numel() == value.numel():
             found = _reading(seen, value, models)
@@ -166,7 +166,7 @@ def _drawing(models: Sequence[nn.Module], example: Arguments, value: Tensor) -> 
     return Drawing(value)
 
 
-def _vocabulary(model: nn.Module, example: Arguments, value: Tensor) -> int:
+def vocabulary_of(model: nn.Module, example: Arguments, value: Tensor) -> int:
     """How many tokens there are, if whole numbers are tokens: an embedding reads all of them, in any order and calls.
 
     Nothing for lengths, masks and the like, which a network takes only as they are in the example.

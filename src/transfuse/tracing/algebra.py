@@ -68,8 +68,8 @@ class Algebra:
         self.registry.lengths.update(shape)
         return Labels(tuple(shape), (), tidy([*indices(shape, range(len(shape)), salt), salt]))
 
-    def parameter(self, shape: Sequence[int]) -> Labels:
-        """A tensor of the state: a new unit for each position of each axis."""
+    def parameter(self, shape: Sequence[int], name: str = "") -> Labels:
+        """A tensor of the state: a new unit for each position of each axis; its name does not matter here."""
         fields = []
         for axis, length in enumerate(shape):
             if length > 1:
@@ -105,6 +105,10 @@ class Algebra:
             self.registry.invariant(made, scales=False)
             fields.append(made[inverse])
         return self._observed(replace(x, units=tuple(fields), tags=tidy([*x.tags, self.tick()])))
+
+    def squared(self, value: Value) -> Labels:
+        """Squares, of which only the sum counts: what absolute values are to signs and scales."""
+        return self.absolute(value)
 
     def join(self, *values: Value, kind: Join = "other") -> Labels:
         """An elementwise function of several values, with broadcasting."""

@@ -50,7 +50,7 @@ class Question(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Turned:
+class Way:
     """Which answers are turned: to each question so many of the first ones; then loops end by their own answers."""
 
     counts: Mapping[Question, int]
@@ -61,13 +61,13 @@ class Turned:
         return list(self.counts)[-1]
 
 
-AS_IS = Turned({})
+AS_IS = Way({})
 
 
 class Questions(TorchFunctionMode):
     """Counts what code outside of torch asks of values, question by question, and turns some of the answers."""
 
-    def __init__(self, turned: Turned = AS_IS) -> None:
+    def __init__(self, turned: Way = AS_IS) -> None:
         super().__init__()
         self.turned = turned
         self.asked: dict[Question, int] = {}
@@ -111,7 +111,7 @@ class Unseen:
         return f"the other way at {self.question}: {self.why}"
 
 
-def explored(asked: Mapping[Question, int], follow: Callable[[Turned], Mapping[Question, int]]) -> list[Unseen]:
+def explored(asked: Mapping[Question, int], follow: Callable[[Way], Mapping[Question, int]]) -> list[Unseen]:
     """Follow every other way that can be reached by turning the answers to one question after another.
 
     Args:
@@ -119,7 +119,7 @@ def explored(asked: Mapping[Question, int], follow: Callable[[Turned], Mapping[Q
         follow: Takes a way, and gives what was asked on it.
     """
     unseen: list[Unseen] = []
-    known, waiting = set(asked), [Turned({question: count}) for question, count in asked.items()]
+    known, waiting = set(asked), [Way({question: count}) for question, count in asked.items()]
     for number, turned in enumerate(waiting):  # grows meanwhile
         if number >= MOST:
             unseen.append(Unseen(turned.last, f"no more than {MOST} ways are looked at"))
@@ -132,7 +132,7 @@ def explored(asked: Mapping[Question, int], follow: Callable[[Turned], Mapping[Q
                 unseen.append(Unseen(turned.last, first_line(error)))
             continue
         new = {question: count for question, count in further.items() if question not in known}
-        waiting += [Turned({**turned.counts, question: count}) for question, count in new.items()]
+        waiting += [Way({**turned.counts, question: count}) for question, count in new.items()]
         known |= new.keys()
     return unseen
 

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from ..errors import ProofError, listing
-from ..layout import Layout, Permutation, permute, random_elements
+from ..layout import Framed, Layout, Permutation, Reversible, Rotation, permute, random_elements
 from ..modules import Arguments, run
 from .differences import Change, Limits, Scale, difference, is_number
 
@@ -69,14 +69,25 @@ def verify(model: nn.Module, state: Mapping[str, Tensor], inputs: Arguments, lay
     )
 
 
-def _blame(bench: _Bench, layout: Layout, name: str, element: Permutation) -> str:
+def _blame(bench: _Bench, layout: Layout, name: str, element: Reversible) -> str:
     """What goes wrong with one space, if anything does."""
     change = _change(bench, layout, {name: element})
     if change.excess <= 1:
         return ""
-    moved = _change(bench, layout, {name: Permutation(element.order)}).excess > 1
-    kind = "moved" if moved else "negated or scaled"
+    kind = _kind(bench, layout, name, element)
     return f"space {name}: outputs change by {change.relative:.2g} (relative) when its units are {kind}"
+
+
+def _kind(bench: _Bench, layout: Layout, name: str, element: Reversible) -> str:
+    """What units of a space must not be: rotated; moved, or only negated or scaled, or only mixed inside."""
+    if isinstance(element, Rotation):
+        return "rotated"
+    if isinstance(element, Framed):
+        plain = element.permutation
+        wrong = _change(bench, layout, {name: plain}).excess > 1
+        return _kind(bench, layout, name, plain) if wrong else "mixed inside"
+    moved = _change(bench, layout, {name: Permutation(element.order)}).excess > 1
+    return "moved" if moved else "negated or scaled"
 
 
 def _bench(model: nn.Module, state: Mapping[str, Tensor], inputs: Arguments, rng: np.random.Generator) -> _Bench:
@@ -174,7 +185,7 @@ def _shaken(tensor: Tensor, rng: np.random.Generator, amount: float) -> Tensor:
     return result.view(tensor.shape)
 
 
-def _change(bench: _Bench, layout: Layout, elements: Mapping[str, Permutation]) -> Change:
+def _change(bench: _Bench, layout: Layout, elements: Mapping[str, Reversible]) -> Change:
     """By how much outputs change, in the worse of the trials."""
     return max(
         (

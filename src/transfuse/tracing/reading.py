@@ -47,23 +47,27 @@ class Reading:
 
 
 def read(
-    recordings: Iterable[Recording], state: Mapping[str, Tensor], *, rules: Mapping[str, Rule], unknown: Unknown = "fix"
-) -> Reading:
+    recordings: Iterable[Recording], state: Mapping[str, Tensor], *, rules: Mapping[str, Rule],
+    unknown: Unknown = "fix", algebra: Algebra | None = None,
+) -> Reading:  # fmt: skip
     """Read every operation by its rule, in all recordings of one network: what is found holds for each of them.
+
+    Rules are read in the algebra of units, or in another one.
 
     Raises:
         TraceError: for an operation without a rule, if `unknown` is "raise".
     """
-    reader = _Reader(state, rules, unknown)
+    reader = _Reader(state, rules, unknown, algebra or Algebra())
     for recording in recordings:
         reader.follow(recording)
     return reader.reading
 
 
 class _Reader:
-    def __init__(self, state: Mapping[str, Tensor], rules: Mapping[str, Rule], unknown: Unknown) -> None:
-        self.state, self.rules, self.unknown = state, rules, unknown
-        self.algebra = Algebra()
+    def __init__(
+        self, state: Mapping[str, Tensor], rules: Mapping[str, Rule], unknown: Unknown, algebra: Algebra
+    ) -> None:
+        self.state, self.rules, self.unknown, self.algebra = state, rules, unknown, algebra
         self.reading = Reading(self.algebra.registry)
         self.parameters: dict[str, Labels] = {}  # of all recordings: a tensor has the same units in each
         self.effective: set[str] = set()  # tensors that are not idle in each of them
@@ -120,9 +124,10 @@ class _Reader:
         if not (tensor.is_floating_point() or tensor.is_complex()):
             return tensor.clone()
         if name not in self.parameters:
-            labels = self.parameters[name] = self.algebra.parameter(tensor.shape)
+            labels = self.parameters[name] = self.algebra.parameter(tensor.shape, name)
             axes = [axis for axis, length in enumerate(tensor.shape) if length > 1]
-            self.reading.ids[name] = {axis: ids.reshape(-1) for axis, ids in zip(axes, labels.units, strict=True)}
+            if labels.units:  # other algebras have none
+                self.reading.ids[name] = {axis: ids.reshape(-1) for axis, ids in zip(axes, labels.units, strict=True)}
         return self.parameters[name]
 
     def _output(self, node: fx.Node) -> None:

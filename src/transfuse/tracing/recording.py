@@ -24,7 +24,7 @@ from torch.utils import _pytree as pytree
 
 from ..errors import TraceError
 from ..modules import Arguments, canonical_names, first_line, tensors_in
-from .branches import AS_IS, Question, Questions, Turned
+from .branches import AS_IS, Question, Questions, Way
 from .leaving import Leaving
 
 Recorder = Literal["export", "eager"]
@@ -124,7 +124,7 @@ def _depends_on_data(node: fx.Node) -> bool:
     return any(isinstance(number, torch.SymInt | torch.SymFloat | torch.SymBool) for number in [*values, *numbers])
 
 
-def recorded(model: nn.Module, state: Mapping[str, Tensor], inputs: Arguments, turned: Turned = AS_IS) -> Recording:
+def recorded(model: nn.Module, state: Mapping[str, Tensor], inputs: Arguments, turned: Way = AS_IS) -> Recording:
     """Record what really runs on the inputs, with some answers to questions of the forward pass turned."""
     questions = Questions(turned)
     leaves, spec = pytree.tree_flatten((inputs.args, dict(inputs.kwargs)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from typing import Any
 
 import torch
@@ -24,11 +25,13 @@ from ..modules import (
     unwrapped,
 )
 from ..types import State
-from .branches import Question, Questions, Turned, Unseen, explored
+from .branches import Question, Questions, Unseen, Way, explored
+from .pairing import with_frames
 from .proof import verify
 from .reading import Reading, Unknown, read
 from .recording import Recorder, Recording, record, recorded
 from .resolving import resolve
+from .rotating import with_rotations
 from .rules import RULES, Rule
 from .untaken import Unused, without_untaken
 
@@ -102,8 +105,12 @@ def trace(  # noqa: PLR0913
         first = record(model, state, inputs, recorder)
         ways, unseen = _other_ways(model, state, inputs, first)
         with _on_cpu():
-            reading = read([first, *ways.values()], state, rules={**RULES, **(rules or {})}, unknown=unknown)
-            layout, warning = _resolved(reading, state, unused)
+            table, recordings = {**RULES, **(rules or {})}, [first, *ways.values()]
+            reading = read(recordings, state, rules=table, unknown=unknown)
+            more = [
+                partial(each, recordings, state, rules=table, unknown=unknown) for each in (with_rotations, with_frames)
+            ]
+            layout, warning = _resolved(reading, state, unused, more)
         if proof:
             verify(model, state, inputs, layout)
             unseen += _unproved(model, state, inputs, layout, ways)
@@ -114,11 +121,11 @@ def trace(  # noqa: PLR0913
 
 def _other_ways(
     model: nn.Module, state: State, inputs: Arguments, first: Recording
-) -> tuple[dict[Turned, Recording], list[Unseen]]:
+) -> tuple[dict[Way, Recording], list[Unseen]]:
     """Recordings of ways that the example does not take, where the truth of values decides, and what is not seen."""
-    found: dict[Turned, Recording] = {}
+    found: dict[Way, Recording] = {}
 
-    def follow(turned: Turned) -> Mapping[Question, int]:
+    def follow(turned: Way) -> Mapping[Question, int]:
         with undisturbed(model):
             found[turned] = recorded(model, state, inputs.map(torch.clone), turned)
         return found[turned].asked
@@ -127,9 +134,7 @@ def _other_ways(
     return found, unseen
 
 
-def _unproved(
-    model: nn.Module, state: State, inputs: Arguments, layout: Layout, ways: Iterable[Turned]
-) -> list[Unseen]:
+def _unproved(model: nn.Module, state: State, inputs: Arguments, layout: Layout, ways: Iterable[Way]) -> list[Unseen]:
     """Ways that the example does not take and on which the layout does not hold, or cannot be tried."""
     found = []
     for turned in ways:
@@ -162,10 +167,14 @@ def _on_cpu() -> AbstractContextManager[object]:
     return nullcontext() if torch.get_default_device().type == "cpu" else torch.device("cpu")
 
 
-def _resolved(reading: Reading, state: State, unused: Unused) -> tuple[Layout, str]:
-    """The layout of what was read, right for branches that were not taken too, and what to warn of."""
+def _resolved(
+    reading: Reading, state: State, unused: Unused, more: Sequence[Callable[[Layout, Mapping[str, str]], Layout]]
+) -> tuple[Layout, str]:
+    """The layout of what was read, and then read once more, right for branches that were not taken, and a warning."""
     shapes, canonical = {name: tuple(tensor.shape) for name, tensor in state.items()}, canonical_names(state)
     layout = resolve(reading, shapes, canonical)
+    for further in more:
+        layout = further(layout, canonical)
     left_out = [name for name in state if canonical[name] not in reading.used and _may_move(state[name])]
     return without_untaken(reading, layout, {name: shapes[name] for name in left_out}, unused)
 

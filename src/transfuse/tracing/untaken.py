@@ -214,7 +214,10 @@ def _with_axes(layout: Layout, carried: Mapping[Place, Axis], moved: set[str]) -
         tensors[name] = tuple(axis if index == number else old for index, old in enumerate(tensors[name]))
         fixed.get(name, {}).pop(number, None)
     spaces = tuple(replace(space, symmetry=PERMUTATIONS) if space.name in moved else space for space in layout.spaces)
-    return Layout(spaces, tensors, {name: axes for name, axes in fixed.items() if axes}, layout.reduced)
+    kept = layout.without_rotations(moved)
+    unrotated = {name: why for name, why in layout.unrotated.items() if name not in moved}
+    fixed = {name: axes for name, axes in fixed.items() if axes}
+    return Layout(spaces, tensors, fixed, layout.reduced, kept.folds, unrotated, kept.frames)
 
 
 def _fixed(layout: Layout, still: Mapping[str, Place]) -> Layout:
@@ -230,7 +233,10 @@ def _fixed(layout: Layout, still: Mapping[str, Place]) -> Layout:
                 reason = NO_EFFECT if own else f"may meet {other}, which the example inputs do not reach"
                 fixed.setdefault(name, {}).setdefault(number, reason)
     reduced = {space: how for space, how in layout.reduced.items() if space not in still}
-    return Layout(tuple(space for space in layout.spaces if space.name not in still), tensors, fixed, reduced)
+    spaces = tuple(space for space in layout.spaces if space.name not in still)
+    unrotated = {space: why for space, why in layout.unrotated.items() if space not in still}
+    kept = layout.without_rotations(still)
+    return Layout(spaces, tensors, fixed, reduced, kept.folds, unrotated, kept.frames)
 
 
 def _fixed_axis(axis: Axis, layout: Layout, still: Mapping[str, Place]) -> Axis:

@@ -24,7 +24,7 @@ import torch
 from numpy.polynomial import Chebyshev
 from torch import Tensor
 
-from ...layout import PERMUTATIONS, Permutation
+from ...layout import PERMUTATIONS, Framed, Permutation
 from ...progress import unwatched
 from ...types import Array, Watch
 from ..coupling import Coupling, Couplings, Plan, same
@@ -174,12 +174,14 @@ def _between(here: Sequence[Couplings], there: Sequence[Couplings], part: float)
 def _mixed(own: Coupling, other: Coupling, part: float) -> Coupling:
     if part in (0.0, 1.0):
         return other if part else own
+    assert not isinstance(own, Framed), "this method only permutes"
+    assert not isinstance(other, Framed), "this method only permutes"
     return Plan(torch.lerp(own.matrices, other.matrices, part))
 
 
 def _best(scores: Tensor) -> Permutation:
     """The permutation with the largest total score."""
-    return PERMUTATIONS.best_element(scores[None])
+    return PERMUTATIONS.best_permutation(scores[None])
 
 
 def _nearest(couplings: Sequence[Couplings]) -> Vertices:

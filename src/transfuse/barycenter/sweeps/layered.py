@@ -13,7 +13,7 @@ from math import nan
 from ...layout.moving import Pair
 from ...progress import unwatched
 from ...types import State, Watch
-from ..coupling import Coupling, Plan, permutes, same
+from ..coupling import Coupling, Plan, reversible, same
 from ..history import Step
 from ..matching import EXACT, Matching, couple
 from ..objective import means
@@ -44,7 +44,7 @@ def layer_by_layer(
         space, pairs = next_space(problem, done, quadratic=quadratic)
         tensors = sorted({pair.target.tensor for pair in pairs} & set(problem.terms))
         target = {name: problem.carried(0, name, couplings[0]) if start is None else start[name] for name in tensors}
-        itself = start is None and matching.epsilon is None and permutes(couplings[0])
+        itself = start is None and matching.epsilon is None and reversible(couplings[0])
         models = range(1 if itself else 0, len(couplings)) if tensors else ()  # the first agrees most with itself
         couplings, changed = _coupled(problem, space, target, couplings, matching, models)
         if itself and len(couplings) == 2 and updates and not problem.is_quadratic(space, tensors):

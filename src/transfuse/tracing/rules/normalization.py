@@ -15,7 +15,7 @@ def normalized(t: Algebra, value: Value, axes: Iterable[int], *, centred: bool =
     axes, x = list(axes), t.labels(value)
     if centred:
         x = t.join(x, t.reduce(x, axes, keepdim=True, odd=True, homogeneous=True, over="mean"), kind="add")
-    spread = t.pointwise(t.reduce(t.absolute(x), axes, keepdim=True, odd=True, homogeneous=True, over="mean"))
+    spread = t.pointwise(t.reduce(t.squared(x), axes, keepdim=True, odd=True, homogeneous=True, over="mean"))
     return t.join(x, spread, kind="divide")
 
 

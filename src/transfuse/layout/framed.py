@@ -1,0 +1,135 @@
+"""Framed elements: units in another order, each with the directions inside of it mixed.
+
+What a head of attention allows: heads change places, and inside of each one a matrix multiplies queries, its inverse
+transposed keys; another one values, and its inverse transposed what reads them. See `records.Frame`.
+
+In: an order, matrices for each frame. Out: units that are carried. Not here: which frames there are (the tracer finds
+them), and which matrices are best (`barycenter`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import ClassVar, TypeAlias
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from ..transport import procrustes
+from .elements import Permutation, Rotation
+from .records import Block, Frame
+
+MOST_STRETCHED = 0.5  # logarithm of what a random matrix multiplies a direction by: seen, and far from singular
+
+
+@dataclass(frozen=True, eq=False)
+class Framed:
+    """A permutation of units whose insides are mixed.
+
+    Args:
+        permutation: The order of the units, with factors.
+        frames: All frames of the space.
+        matrices: For each frame, [units, directions, directions]: what the one side of the new units is multiplied by.
+        duals: The same for the other side: inverses, transposed. Default: the matrices are rotations, and their own.
+    """
+
+    by_index: ClassVar[bool] = False
+    reversible: ClassVar[bool] = True
+    rescales: ClassVar[bool] = True
+
+    permutation: Permutation
+    frames: tuple[Frame, ...]
+    matrices: tuple[Tensor, ...]
+    duals: tuple[Tensor, ...] = field(default=())
+
+    @staticmethod
+    def of(permutation: Permutation, frames: Sequence[Frame]) -> Framed:
+        """A permutation as such an element: nothing is mixed."""
+        like = permutation.factor
+        eyes = (torch.eye(frame.size, dtype=like.dtype, device=like.device) for frame in frames)
+        whole = tuple(eye.expand(permutation.width, *eye.shape) for eye in eyes)
+        return Framed(permutation, tuple(frames), whole)
+
+    @staticmethod
+    def random(permutation: Permutation, frames: Sequence[Frame], rng: np.random.Generator) -> Framed:
+        """Random invertible matrices, none of them near to one that is not."""
+        matrices = tuple(
+            torch.stack([_random_matrix(frame.size, rng) for _ in range(permutation.width)]) for frame in frames
+        )
+        return Framed(permutation, tuple(frames), matrices, tuple(torch.linalg.inv(each).mT for each in matrices))
+
+    @property
+    def width(self) -> int:
+        """How many units there are."""
+        return self.permutation.width
+
+    @property
+    def keeps_norms(self) -> bool:
+        """Whether no sum of squares changes: what is inside of units is rotated."""
+        return not self.duals and self.permutation.keeps_norms
+
+    @cached_property
+    def is_identity(self) -> bool:
+        """Whether nothing has to be moved."""
+        turned = (each - torch.eye(each.shape[1], dtype=each.dtype, device=each.device) for each in self.matrices)
+        return self.permutation.is_identity and not any(bool(each.any()) for each in turned)
+
+    @property
+    def signed(self) -> Tensor:
+        """The order as a matrix [new units, old units]."""
+        return self.permutation.signed
+
+    def inverse(self) -> Framed:
+        """The element that undoes this one."""
+        back = self.permutation.order.argsort()
+        undone = tuple(torch.linalg.inv(each[back]) for each in self.matrices)
+        duals = tuple(each[back].mT for each in self.matrices) if self.duals else ()
+        return Framed(self.permutation.inverse(), self.frames, undone, duals)
+
+    def relative_to(self, first: Reversible) -> Framed:
+        """What this element becomes when the new units are renumbered so that another one becomes the identity."""
+        assert not isinstance(first, Rotation), "units that have directions inside do not rotate"
+        plain = first.permutation if isinstance(first, Framed) else first
+        permutation = self.permutation.relative_to(plain)
+        assert isinstance(permutation, Permutation), "permutations give permutations"
+        back = plain.order.argsort()
+        own = [each[back] for each in self.matrices]
+        if isinstance(first, Framed):
+            own = [each[back].to(mine).mT @ mine for each, mine in zip(first.matrices, own, strict=True)]
+        return Framed(permutation, self.frames, tuple(own))
+
+    def of_shuffled(self, order: NDArray[np.int64]) -> Framed:
+        """The element for a network in which the place of unit `u` is taken by unit `order[u]`."""
+        return Framed(self.permutation.of_shuffled(order), self.frames, self.matrices, self.duals)
+
+    def turned(self, tensor: Tensor, block: Block) -> Tensor:
+        """A tensor whose units are in their order, with what is inside of them mixed along the axis of a block."""
+        front = tensor.movedim(block.axis, 0).clone()
+        for number, frame in enumerate(self.frames):
+            for slots, first in frame.slots_on(block.tensor, block.axis):
+                matrix = self.matrices[number] if first or not self.duals else self.duals[number]
+                places = torch.from_numpy(block.positions[:, list(slots)]).to(tensor.device)
+                front[places] = torch.einsum("uij,uj...->ui...", matrix.to(front), front[places])
+        return front.movedim(0, block.axis)
+
+    def objection(self, frames: Sequence[Frame]) -> str:
+        """Why the matrices do not belong to the frames of a space, in words that end a sentence; empty if they do."""
+        if self.frames != tuple(frames):
+            return "its frames are not those of the layout"
+        shapes = [tuple(each.shape) for each in self.matrices]
+        wanted = [(self.width, frame.size, frame.size) for frame in frames]
+        if shapes != wanted or not all(bool(each.isfinite().all()) for each in self.matrices):
+            return f"matrices have the shapes {shapes}; expected finite numbers {wanted}"
+        return ""
+
+
+Reversible: TypeAlias = Permutation | Rotation | Framed  # all that can be done to units and undone
+
+
+def _random_matrix(size: int, rng: np.random.Generator) -> Tensor:
+    one, other = (procrustes(torch.from_numpy(rng.standard_normal((size, size)))) for _ in range(2))
+    return one * torch.from_numpy(np.exp(rng.uniform(-MOST_STRETCHED, MOST_STRETCHED, size))) @ other

@@ -1,0 +1,135 @@
+"""Sampled inputs: texts that language models write themselves, token by token.
+
+A language model says at each place which token comes next. Texts that are drawn from that, by equal shares of all
+networks, are as good for a correction as texts of data were found to be, and take neither data nor a tokenizer: the
+first token is any, the others are drawn from what the network gives (ancestral sampling).
+
+In: networks that read tokens and give a score for each token at each place, and example inputs. Out: `Batches`. Not
+here: random tokens for all other networks (`noise`).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils import _pytree as pytree
+
+from ..activations import Batches
+from ..modules import Arguments, tensors_in
+from .noise import BATCHES, vocabulary_of
+
+SAMPLED = 200  # texts: a correction was found to gain little from more
+SAME = 1e-3  # of their size, by which scores may differ and still be the same
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, eq=False)
+class Language:
+    """How networks read and write texts.
+
+    Args:
+        example: Inputs on which they run.
+        place: Where the tokens are among the inputs.
+        output: Where the scores are among the outputs.
+        vocabulary: How many tokens there are.
+        grows: Whether they read shorter texts than the example's, and say the same of them.
+    """
+
+    example: Arguments
+    place: int
+    output: int
+    vocabulary: int
+    grows: bool
+
+    @staticmethod
+    @torch.no_grad()
+    def of(model: nn.Module, example: Arguments) -> Language | None:
+        """How a network writes texts; none where it does not.
+
+        It does if it reads tokens [texts, places], gives a score for each token at each place, and what it gives at a
+        place does not depend on the tokens that come after it.
+        """
+        values = pytree.tree_leaves((example.args, dict(example.kwargs)))
+        for place, value in enumerate(values):
+            if isinstance(value, Tensor) and value.dim() == 2 and not value.is_floating_point() and value.shape[1] > 1:
+                size = vocabulary_of(model, example, value)
+                outputs = tensors_in(model(*example.args, **example.kwargs)) if size else []
+                for output, scores in enumerate(outputs):
+                    if scores.is_floating_point() and tuple(scores.shape) == (*value.shape, size):
+                        found = Language(example, place, output, size, grows=False)
+                        return found._checked(model, value, scores)
+        return None
+
+    def _checked(self, model: nn.Module, tokens: Tensor, scores: Tensor) -> Language | None:
+        """This, if nothing depends on what comes later, and whether shorter texts are read."""
+        other = tokens.clone()
+        other[:, -1] = (other[:, -1] + 1) % self.vocabulary
+        if not _same(self.scores(model, other)[:, :-1], scores[:, :-1]):
+            return None
+        try:
+            grows = _same(self.scores(model, tokens[:, :-1]), scores[:, :-1])
+        except Exception as error:  # the network's own code runs here, and may raise anything: it takes one length only
+            _log.debug("%s takes no shorter texts: %r", type(model).__name__, error)
+            grows = False
+        return Language(self.example, self.place, self.output, self.vocabulary, grows)
+
+    def inputs(self, tokens: Tensor) -> Any:
+        """The example inputs with other tokens; what has a place for each token is cut or repeated to their shape."""
+        values, tree = pytree.tree_flatten((self.example.args, dict(self.example.kwargs)))
+        shape = values[self.place].shape
+        fitted = [_fitted(value, shape, tokens.shape) for value in values]
+        return pytree.tree_unflatten([*fitted[: self.place], tokens, *fitted[self.place + 1 :]], tree)
+
+    def scores(self, model: nn.Module, tokens: Tensor) -> Tensor:
+        """What a network gives for each token [texts, places, tokens] of texts [texts, places]."""
+        args, kwargs = self.inputs(tokens)
+        return tensors_in(model(*args, **kwargs))[self.output]
+
+    @torch.no_grad()
+    def written(self, model: nn.Module, texts: int, random: torch.Generator) -> Tensor:
+        """Texts [texts, places] that a network writes, as long as the example's."""
+        like = pytree.tree_leaves((self.example.args, dict(self.example.kwargs)))[self.place]
+        tokens = torch.randint(self.vocabulary, (texts, like.shape[1]), generator=random).to(like)
+        for place in range(1, like.shape[1]):
+            read = tokens[:, :place] if self.grows else tokens
+            chances = self.scores(model, read)[:, place - 1].float().softmax(-1).cpu()
+            tokens[:, place] = torch.multinomial(chances, 1, generator=random)[:, 0].to(like)
+        return tokens
+
+
+def sampled_inputs(
+    models: Sequence[nn.Module], language: Language, *, samples: int = SAMPLED, seed: int = 0
+) -> Batches:
+    """Batches of texts that the networks write, each batch by equal shares.
+
+    Args:
+        models: Networks of one architecture, in evaluation mode.
+        language: How they read and write texts.
+        samples: How many texts in all batches; at least one of each network in each batch.
+        seed: Seed of the random numbers.
+    """
+    random = torch.Generator().manual_seed(seed)
+    each = max(1, -(-samples // (len(models) * BATCHES)))
+    texts = [language.written(model, each * BATCHES, random) for model in models]
+    mixed = [torch.cat(parts) for parts in zip(*(own.split(each) for own in texts), strict=True)]
+    batches = [language.inputs(tokens) for tokens in mixed]
+    return Batches(batches, len(batches), lambda model, batch: model(*batch[0], **batch[1]))
+
+
+def _fitted(value: Any, shape: Sequence[int], wanted: Sequence[int]) -> Any:
+    """An input beside the tokens, a mask for instance, in the shape of other tokens."""
+    if not isinstance(value, Tensor) or value.dim() == 0 or value.shape[0] != shape[0]:
+        return value
+    value = value[torch.arange(wanted[0], device=value.device) % shape[0]]
+    return value[:, : wanted[1]] if value.dim() > 1 and value.shape[1] == shape[1] else value
+
+
+def _same(one: Tensor, other: Tensor) -> bool:
+    """Whether scores are the same but for rounding."""
+    return one.shape == other.shape and float((one - other).abs().max()) <= SAME * float(other.abs().max())

@@ -1,0 +1,135 @@
+"""Rotations: the layout with the spaces whose units rotate, and the norms over them that fold.
+
+In: a recording, and the layout that reading it gave. Out: the layout, with rotations where every operation on the units
+commutes with them; for a space with a norm over it whose units do not rotate, why not. Not here: what single operations
+do (`turning`), whether it is true (`proof`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import cast
+
+from torch import Tensor
+
+from ..layout import Axis, Fold, Layout, Reader, Run, Slot, Space, Symmetry
+from .algebra import Algebra
+from .reading import Unknown, read
+from .recording import Recording
+from .rules import Rule
+from .turning import Turning
+from .turns import Norm, Use
+
+
+def with_rotations(
+    recordings: Sequence[Recording], state: Mapping[str, Tensor], layout: Layout, canonical: Mapping[str, str], *,
+    rules: Mapping[str, Rule], unknown: Unknown,
+) -> Layout:  # fmt: skip
+    """The layout with rotations.
+
+    Args:
+        recordings: The operations, on every way through the network.
+        state: The tensors of the network.
+        layout: What may be permuted, negated and scaled.
+        canonical: For each tensor, the name under which it was read (tied tensors have one).
+        rules: What each operation does.
+        unknown: What to do with an operation without a rule.
+    """
+    turning = Turning(layout, _candidates(layout))
+    if turning.spaces:
+        # Rules ask nothing of an algebra but the functions that this one has, too.
+        read(recordings, state, rules=rules, unknown=unknown, algebra=cast(Algebra, turning))
+    for space, why in _unfoldable(turning, layout):
+        turning.lost.setdefault(space, why)
+    scaled = {space.name for space in layout.spaces if space.scales} - turning.normed  # what is larger than rotations
+    rotating = [name for name in turning.spaces if name not in {*turning.lost, *scaled}]
+    reasons = {name: why for name, why in turning.lost.items() if name in turning.normed}
+    return _rotated(layout, turning, rotating, reasons, canonical)
+
+
+def _candidates(layout: Layout) -> list[str]:
+    """Spaces that may rotate: they stand alone on each of their axes."""
+    crowded = {
+        space for axes in layout.tensors.values() for axis in axes for space in axis.spaces if axis.alone != space
+    }
+    return [space.name for space in layout.spaces if space.name not in crowded]
+
+
+def _unfoldable(turning: Turning, layout: Layout) -> Iterator[tuple[str, str]]:
+    """Spaces with a norm whose gain cannot go into all that reads it, and why."""
+    for gain, (space, norm) in turning.norms.items():
+        if {use.kind for use in turning.uses[gain]} != {"gain"}:
+            yield space, f"the gain {gain} is used for something else as well"
+        if norm.bias and {use.kind for use in turning.uses[norm.bias]} != {"bias of norm"}:
+            yield space, f"the bias {norm.bias} is used for something else as well"
+        for weight in _readers(turning, norm):
+            once = sum(axis.alone == space for axis in layout.tensors[weight]) == 1
+            if any(_is_other(use, gain, space if once else "") for use in turning.uses[weight]):
+                yield space, f"the gain {gain} cannot go into {weight}, which is also used without it (it is tied)"
+
+
+def _is_other(use: Use, gain: str, space: str) -> bool:
+    """Whether a use of a weight is another one than to read units after a norm (and to write units elsewhere)."""
+    if use.kind in ("reads", "writes"):
+        return use.of != gain if use.kind == "reads" else use.of == space
+    return use.kind != "with bias"
+
+
+def _readers(turning: Turning, norm: Norm) -> list[str]:
+    """The weights that read what a norm gives."""
+    return [name for name, uses in turning.uses.items() if Use("reads", norm.gain) in uses]
+
+
+def _reader(turning: Turning, weight: str) -> Reader:
+    """A weight with the bias that takes the norm's: one that is added whenever it reads, and nowhere else."""
+    uses = turning.uses[weight]
+    biases = [use.of for use in uses if use.kind == "with bias"]
+    bias = biases[0] if len(set(biases)) == 1 and len(biases) == sum(use.kind == "reads" for use in uses) else ""
+    alone = bool(bias) and set(turning.uses[bias]) == {Use("bias of", weight)}
+    return Reader(weight, bias if alone else "")
+
+
+def _rotated(
+    layout: Layout, turning: Turning, rotating: list[str], reasons: Mapping[str, str], canonical: Mapping[str, str]
+) -> Layout:
+    """The layout with these spaces rotating; only the gains of their norms, on even slots, stay when units turn."""
+    spaces = tuple(_with_symmetry(space, turning) if space.name in rotating else space for space in layout.spaces)
+    aliases: dict[str, list[str]] = {}
+    for name, own in canonical.items():
+        aliases.setdefault(own, []).append(name)
+    folds = tuple(
+        fold
+        for space, norm in turning.norms.values()
+        if space in rotating
+        for fold in _folds(norm, [_reader(turning, weight) for weight in _readers(turning, norm)], aliases)
+    )
+    gains = {fold.gain for fold in folds}
+    tensors = {
+        name: tuple(_with_parity(axis, name in gains) if axis.alone in rotating else axis for axis in axes)
+        for name, axes in layout.tensors.items()
+    }
+    return replace(layout, spaces=spaces, tensors=tensors, folds=folds, unrotated=reasons)
+
+
+def _with_symmetry(space: Space, turning: Turning) -> Space:
+    return replace(space, symmetry=Symmetry(rotations=True, fixing_mean=space.name in turning.centred))
+
+
+def _folds(norm: Norm, readers: list[Reader], aliases: Mapping[str, list[str]]) -> Iterator[Fold]:
+    """A norm with its readers, under each of the names that its tensors and theirs have in the state."""
+    into = tuple(
+        Reader(weight, bias)
+        for each in readers
+        for weight, bias in zip(
+            aliases[each.weight], aliases[each.bias] if each.bias else [""] * len(aliases[each.weight]), strict=False
+        )
+    )
+    biases = aliases[norm.bias] if norm.bias else [""] * len(aliases[norm.gain])
+    for gain, bias in zip(aliases[norm.gain], biases, strict=False):
+        yield Fold(gain, bias, into)
+
+
+def _with_parity(axis: Axis, even: bool) -> Axis:
+    """An axis on which units ignore signs, and with them rotations, or do not."""
+    return Axis((Run((Slot(axis.alone, even),)),), axis.side)

@@ -1,0 +1,51 @@
+"""Orthogonal transport: the rotation that agrees best with a matrix of scores (Procrustes).
+
+In: scores [n, n], larger is better. Out: an orthogonal matrix. A rotation may have to keep a direction in its place, as
+that of the mean, which a layer norm takes away: then it is sought among the rotations of what is orthogonal to it.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+def procrustes(scores: Tensor, *, fixing: Tensor | None = None) -> Tensor:
+    """The orthogonal matrix Q [n, n] with the largest sum of `Q * scores`: their polar factor (Schoenemann 1966).
+
+    Args:
+        scores: Scores [n, n], [new units, old units].
+        fixing: A vector v [n] other than zero that stays where it is, `Q v = v`; default: none has to.
+
+    Example:
+        >>> turned = procrustes(torch.tensor([[0.0, 3.0], [-1.0, 0.0]]))
+        >>> torch.allclose(turned, torch.tensor([[0.0, 1.0], [-1.0, 0.0]]))
+        True
+    """
+    exact = scores.double()
+    if fixing is None:
+        return _polar(exact).to(scores)
+    mirror = _reflection(fixing.to(exact))
+    turned = mirror @ exact @ mirror
+    result = torch.zeros_like(turned)
+    result[0, 0] = 1.0
+    result[1:, 1:] = _polar(turned[1:, 1:])
+    return (mirror @ result @ mirror).to(scores)
+
+
+def _polar(matrix: Tensor) -> Tensor:
+    """The orthogonal matrix that is nearest to a square one."""
+    if not len(matrix):
+        return matrix
+    left, _, right = torch.linalg.svd(matrix)
+    nearest: Tensor = left @ right
+    return nearest
+
+
+def _reflection(direction: Tensor) -> Tensor:
+    """The Householder reflection that takes a direction to the first axis, so that all others are orthogonal to it."""
+    unit = direction / direction.norm()
+    normal = unit.clone()
+    normal[0] += 1.0 if unit[0] >= 0 else -1.0  # the sign by which nothing cancels; the axis may be its negative
+    normal /= normal.norm()
+    return torch.eye(len(unit), dtype=unit.dtype, device=unit.device) - 2 * torch.outer(normal, normal)
