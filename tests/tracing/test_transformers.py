@@ -88,8 +88,8 @@ def test_a_real_definition_is_traced_and_proved(model):
                 assert kernel or layout.fixed[name][number], f"{name} axis {number} is fixed without a reason"
 
 
-# The group of each space: of the stream (what it may be beyond permuted, or why it is not more), of heads (with how many
-# frames there are inside: queries with keys, values with outputs; rotary positions leave the latter), of inner units.
+# The group of each space: of the stream (what it may be beyond permuted, or why it is not more), of heads (with how
+# many frames there are inside: queries with keys, values with outputs; rotary positions leave the latter), of units.
 # Scores alone count as outputs. Weights of words that are also read at the end are untied where it says so.
 FIXING, SCALED, NONE = "rotations fixing the mean", "signs scales", ""
 GROUPS = {
