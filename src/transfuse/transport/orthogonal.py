@@ -46,10 +46,11 @@ def _to_first_axis(direction: Tensor) -> Tensor:
     """The normal of the reflection that takes a direction to the first axis (Householder 1958), or to its negative."""
     normal = direction / direction.norm()
     normal[0] += 1.0 if normal[0] >= 0 else -1.0  # the sign by which nothing cancels
-    return normal / normal.norm()
+    unit: Tensor = normal / normal.norm()
+    return unit
 
 
 def _reflected(matrix: Tensor, normal: Tensor) -> Tensor:
     """A matrix between two reflections: all directions but the first one are orthogonal to what was reflected to it."""
-    rows = matrix - 2 * torch.outer(normal, normal @ matrix)
+    rows: Tensor = matrix - 2 * torch.outer(normal, normal @ matrix)
     return rows - 2 * torch.outer(rows @ normal, normal)
