@@ -107,7 +107,8 @@ class Federation:
         _check_rules(rules, model)
         if layout is None and example_inputs is None:
             raise InputError("pass example_inputs, with which the network is traced, or a layout")
-        found = layout or trace(model, example_inputs)
+        # Couplings of one round are where the next one starts, and only what permutes or merges units can be that.
+        found = (layout or trace(model, example_inputs)).without_rotations()
         found.check(state_of(model))
         return Federation(model, found, state_of(model), rules)
 
