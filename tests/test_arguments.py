@@ -3,6 +3,7 @@
 import inspect
 import threading
 import warnings
+from math import inf, nan
 
 import numpy as np
 import pytest
@@ -84,8 +85,8 @@ CALLS = {
                    recorder="text", unused="text", outputs="function")),
 }  # fmt: skip
 WRONG |= {
-    "target": [2.5, "a", {"0.out": 2.5}, {"0.out": "a"}, {3: 4}, [4], Thing()],
-    "widths": [2.5, "a", {"0.out": 2.5}, {3: 4}, [4], Thing()],
+    "target": [2, 0.0, -1.5, inf, nan, True, "a", {"0.out": -2.5}, {"0.out": "a"}, {3: 4}, [4], Thing()],
+    "widths": [2, 0.0, -1.5, inf, nan, True, "a", {"0.out": nan}, {3: 4}, [4], Thing()],
     "states": [None, 3, "a", STATE, [3], [{"a": 1}], Thing(), [NET]],
     "elements": [3, "a", {"0.out": 3}, {3: 4}, [1], {"nowhere": transfuse.Permutation([0, 1, 2, 3])}],
     "margin": [-1, "a", None, float("nan"), Thing()],

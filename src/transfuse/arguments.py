@@ -134,7 +134,6 @@ ITERABLE = Kind(
     "batches: a DataLoader, a list, any iterable",
 )
 PATH = Kind(lambda value: isinstance(value, str | os.PathLike), "a path")
-WIDTHS = mapping(Kind(_is_whole, ""), "widths by space: {'0.out': 100}")
 WEIGHTS = many(Kind(_is_number, ""), "a list of numbers, one for each model")
 PROGRESS = Kind(
     lambda value: isinstance(value, bool) or value == "always" or callable(value),

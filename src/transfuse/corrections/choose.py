@@ -155,9 +155,8 @@ def best_of(
         chosen = min(tried, key=lambda name: scores.get(name, 0.0))
         row = CORRECTIONS.get(chosen)  # one that knows units makes all weights anew
         left = task.left_out() if row and row.needs_parents and not row.needs_units else []
-        control = (
-            None if forced or len(start.parents) < 2 else nearest_control(start.parents, start.weights, start.supported)
-        )
+        compared = not forced and len(start.parents) > 1
+        control = nearest_control(start.parents, start.weights, start.supported, given=task.given) if compared else None
     result = tried[chosen]
     for module, before in zip(result.modules(), start.model.modules(), strict=True):
         module.training = before.training
