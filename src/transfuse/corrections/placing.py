@@ -45,14 +45,14 @@ class Placed:
         return carried
 
 
-def placed_units(gram: Tensor, widths: Sequence[int], weights: Sequence[float], width: int) -> list[Placed]:
+def placed_units(alike: Tensor, widths: Sequence[int], weights: Sequence[float], width: int) -> list[Placed]:
     """For each parent, where its units stand: alike ones of different parents at one place.
 
     Parents are placed one after another. Each shares as many places as it must for all to fit, those where its units
     are most like the units that are there.
 
     Args:
-        gram: Products of the units of all parents, side by side.
+        alike: Correlations of the units of all parents, side by side.
         widths: How many units each parent has.
         weights: Proportions of the parents, summing to 1.
         width: How many places there are: at least as many as the widest parent has units.
@@ -61,8 +61,7 @@ def placed_units(gram: Tensor, widths: Sequence[int], weights: Sequence[float], 
         >>> [each.places.tolist() for each in placed_units(torch.eye(4), [2, 2], [0.5, 0.5], 4)]
         [[0, 1], [2, 3]]
     """
-    alike = _correlations(gram)
-    places = torch.arange(widths[0], device=gram.device)
+    places = torch.arange(widths[0], device=alike.device)
     found, used, start = [places], widths[0], widths[0]
     for number, own in enumerate(widths[1:], start=1):
         left = sum(widths[number:])
@@ -71,7 +70,7 @@ def placed_units(gram: Tensor, widths: Sequence[int], weights: Sequence[float], 
         places = _new_places(likeness, shared, used)
         found.append(places)
         used, start = used + own - shared, start + own
-    total = torch.zeros(width, dtype=torch.float64, device=gram.device)
+    total = torch.zeros(width, dtype=torch.float64, device=alike.device)
     for share, places in zip(weights, found, strict=True):
         total[places] += share
     return [
@@ -80,7 +79,7 @@ def placed_units(gram: Tensor, widths: Sequence[int], weights: Sequence[float], 
     ]
 
 
-def _correlations(gram: Tensor) -> Tensor:
+def as_correlations(gram: Tensor) -> Tensor:
     """Products of units as if each had the size one."""
     size = gram.diagonal().clamp_min(TINY).sqrt()
     return gram / torch.outer(size, size)

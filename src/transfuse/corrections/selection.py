@@ -24,7 +24,8 @@ from torch import Tensor
 from ..activations import observe, together
 from .affine import sampled
 from .elimination import RIDGE, eliminated, features_of, handed_out
-from .readers import Reader, inputs_of, readers_by_space
+from .placing import Placed, as_correlations, placed_units
+from .readers import Reader, inputs_of, readers_by_space, readers_of_wider_streams
 from .refit import refit_sites
 from .streams import projected_streams, with_streams
 from .task import Task, check_numbers
@@ -33,6 +34,7 @@ from .units import Made
 SAMPLES = 4096  # of what is read in a batch: a convolution sees its units at many places, which are much alike
 TINY = 1e-30  # keeps a reader that reads nothing from being divided by zero
 
+Grams = dict[tuple[str, str], Tensor]  # by weight and space: mean products of units
 Kept = Mapping[str, tuple[int, ...]]  # by space: how many units of each parent are kept
 
 
@@ -82,8 +84,9 @@ def select_units(task: Task, *, balanced: bool = True) -> Kept:
     streams = projected_streams(own, task.units.made(task.weights, task.network).problem)
     made = with_streams(task.units.made(task.weights, task.network, folding=streams), streams)
     sites = observe(own.parents[0], next(iter(task.batches)).run)
-    readers = readers_by_space(sites, made.problem)
-    grams = _grams(own, [reader for by in readers.values() for reader in by])
+    readers, wider = readers_by_space(sites, made.problem), readers_of_wider_streams(sites, made.problem)
+    grams = _grams(own, [reader for by in (*readers.values(), *wider.values()) for reader in by])
+    made = made.with_selected(_placed(wider, grams, made))
     readers = {space: by for space, by in readers.items() if all((reader.tensor, space) in grams for reader in by)}
     whole = partial(_wanted, made, frozenset(readers), balanced=balanced)
     chosen = {}
@@ -101,7 +104,19 @@ def select_units(task: Task, *, balanced: bool = True) -> Kept:
     return {space: tuple(len(part.units) for part in each) for space, each in chosen.items()}
 
 
-def _grams(task: Task, readers: Sequence[Reader]) -> dict[tuple[str, str], Tensor]:
+def _placed(wider: Mapping[str, Sequence[Reader]], grams: Grams, made: Made) -> dict[str, list[Placed]]:
+    """By stream that is wider than every parent's, for each parent, where its units stand."""
+    found = {}
+    for space, by in wider.items():
+        products = [grams[reader.tensor, space] for reader in by if (reader.tensor, space) in grams]
+        widths = [len(block.positions) for block in by[0].pair.models]
+        if products:
+            alike = torch.stack([as_correlations(each) for each in products]).mean(0)
+            found[space] = placed_units(alike, widths, made.problem.weights, made.problem.widths[space])
+    return found
+
+
+def _grams(task: Task, readers: Sequence[Reader]) -> Grams:
     """By weight and space: mean products of the units of all parents, side by side, as the weight reads them.
 
     Around their means where the reader has a constant, which makes those good. Weights that the parents never apply
