@@ -4,7 +4,8 @@ The parents side by side are one wide network, which computes the mean of their 
 width by elimination (`elimination`): of the units of all parents those stay from which the next layers of all parents
 can still be made. What was read of the others is handed out to those that stay; then every site, from the first to the
 last, is fitted to what its own units saw in their parent, and the last to the mean of the parents' outputs (`refit`).
-Neither labels nor a matching are needed. Residual streams cannot be selected: there units are averaged, as coupled.
+Neither labels nor a matching are needed. Residual streams cannot be selected: where they are linear they are projected
+(`streams`), where the network is wider than its parents their units are placed (`placing`), else averaged, as coupled.
 
 Two readers of units compete for what is kept. Each counts by how much it reads, so that a parent with large numbers
 does not push the others out: all count by their proportions.
