@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import transfuse
+from transfuse.lazy import as_lazy
 from zoo import ZOO
 from zoo_problems import another, assert_same_function, moved_twin, sample, states_of, with_weights
 
@@ -216,3 +217,20 @@ def test_methods_that_do_not_rotate_leave_norms_as_they_are(method):
     assert not transfuse.METHODS[method].rotations
     assert found.rotated == ()
     assert all(torch.equal(found.aligned[0][fold.gain], states[0][fold.gain]) for fold in layout.folds)
+
+
+def test_lazy_states_are_rotated_as_plain_ones_are():
+    model, layout, _ = sample("transformer_pre_norm")
+    states = [model.state_dict(), *(another("transformer_pre_norm", seed).state_dict() for seed in (2, 3))]
+    plain = fused(states, layout)
+    lazy = fused([as_lazy(state) for state in states], layout, low_memory=True)
+    assert plain.rotated == lazy.rotated == layout.rotating
+    for name, tensor in plain.state.items():
+        torch.testing.assert_close(lazy.state[name], tensor)
+
+
+def test_one_model_keeps_its_norms():
+    model, layout, _ = sample("transformer_pre_norm")
+    found = fused([model.state_dict()], layout)
+    assert found.rotated == ()
+    assert all(torch.equal(found.state[fold.gain], model.state_dict()[fold.gain]) for fold in layout.folds)
