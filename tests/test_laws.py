@@ -200,7 +200,7 @@ def test_a_rotated_copy_with_its_heads_mixed_inside_is_found(name, seed, method,
     assert all(bool((fusion.model.state_dict()[fold.gain] == 1).all()) for fold in layout.folds)
 
 
-@settings(max_examples=5)
+@settings(max_examples=3)
 @given(name=st.sampled_from(ROTATING), seed=seeds)
 def test_an_aligned_network_has_the_norms_the_scale_and_the_directions_of_the_reference(name, seed):
     model, layout, _ = sample(name)
@@ -220,10 +220,10 @@ def test_methods_that_do_not_rotate_leave_norms_as_they_are(method):
 
 
 def test_lazy_states_are_rotated_as_plain_ones_are():
-    model, layout, _ = sample("transformer_pre_norm")
-    states = [model.state_dict(), *(another("transformer_pre_norm", seed).state_dict() for seed in (2, 3))]
+    model, layout, _ = sample("llama")
+    states = [model.state_dict(), another("llama", 2).state_dict()]
     plain = fused(states, layout)
-    lazy = fused([as_lazy(state) for state in states], layout, low_memory=True)
+    lazy = fused([as_lazy(state) for state in states], layout)
     assert plain.rotated == lazy.rotated == layout.rotating
     for name, tensor in plain.state.items():
         torch.testing.assert_close(lazy.state[name], tensor)
