@@ -176,3 +176,43 @@ def test_the_same_seed_gives_the_same_result():
     layout = sample("lstm")[1]
     first, second = (fused(states_of("lstm", 3), layout, seed=7).state for _ in range(2))
     assert all(torch.equal(first[key], second[key]) for key in first)
+
+
+# Units that rotate, heads that are shuffled, and what is inside of them mixed by any matrices: found by weights alone,
+# and by activations.
+ROTATING = ("transformer_pre_norm", "vision_transformer", "llama", "embedding_tied", "cross_attention")
+
+
+@settings(max_examples=5)
+@given(
+    name=st.sampled_from(ROTATING), seed=seeds, method=st.sampled_from(["auto", "procrustes"]), by_data=st.booleans()
+)
+def test_a_rotated_copy_with_its_heads_mixed_inside_is_found(name, seed, method, by_data):
+    model, layout, inputs = sample(name)
+    assert layout.rotating
+    twin = moved_twin(model, layout, seed)
+    data = {"data": [inputs]} if by_data and method == "auto" else {}
+    fusion = transfuse.fuse([model, twin], layout=layout, method=method, correct="none", **data)
+    assert_same_function(model, fusion.model, inputs)
+    for aligned in fusion.aligned:
+        assert_same_function(model, aligned, inputs)
+    assert all(bool((fusion.model.state_dict()[fold.gain] == 1).all()) for fold in layout.folds)
+
+
+@settings(max_examples=5)
+@given(name=st.sampled_from(ROTATING), seed=seeds)
+def test_an_aligned_network_has_the_norms_the_scale_and_the_directions_of_the_reference(name, seed):
+    model, layout, _ = sample(name)
+    twin = transfuse.align(moved_twin(model, layout, seed), to=model, layout=layout)
+    for key, tensor in model.state_dict().items():
+        torch.testing.assert_close(twin.state_dict()[key], tensor, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("method", ["rebasin", "wb", "c2m3", "ot"])
+def test_methods_that_do_not_rotate_leave_norms_as_they_are(method):
+    model, layout, _ = sample("llama")
+    states = [model.state_dict(), another("llama", 3).state_dict()]
+    found = fused(states, layout, method=method)
+    assert not transfuse.METHODS[method].rotations
+    assert found.rotated == ()
+    assert all(torch.equal(found.aligned[0][fold.gain], states[0][fold.gain]) for fold in layout.folds)

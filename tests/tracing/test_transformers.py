@@ -1,5 +1,7 @@
 """Real definitions from `transformers`: traced, or fixed with a reason, and proved."""
 
+from dataclasses import replace
+
 import pytest
 
 transformers_zoo = pytest.importorskip("transformers_zoo", reason="needs the extra transformers")
@@ -84,6 +86,64 @@ def test_a_real_definition_is_traced_and_proved(model):
             kernel = len(axes) > 2 and number > 1
             if any(isinstance(part, transfuse.Fixed) for part in axis.segments) and state[name].shape[number] > 1:
                 assert kernel or layout.fixed[name][number], f"{name} axis {number} is fixed without a reason"
+
+
+# The group of each space: of the stream (what it may be beyond permuted, or why it is not more), of heads (with how
+# many frames there are inside: queries with keys, values with outputs; rotary positions leave the latter), of units.
+# Scores alone count as outputs. Weights of words that are also read at the end are untied where it says so.
+FIXING, SCALED, NONE = "rotations fixing the mean", "signs scales", ""
+GROUPS = {
+    "vit_classifier": {"vit.embeddings.cls_token.out": FIXING, "q_proj.out": (SCALED, 2), "fc1.out": NONE},
+    "bert_masked_lm": {
+        "bert.embeddings.word_embeddings.out": "has the gain bert.embeddings.LayerNorm.weight where it meets units",
+        "query.out": (SCALED, 2),
+        "intermediate.dense.out": NONE,
+    },
+    "gpt2": {
+        "transformer.wte.out": "the gain transformer.ln_f.weight cannot go into transformer.wte.weight",
+        "c_attn.out": (SCALED, 2),
+        "c_fc.out": NONE,
+    },
+    "gpt2, untied": {"transformer.wte.out": FIXING, "c_attn.out": (SCALED, 2), "c_fc.out": NONE},
+    "llama": {"model.embed_tokens.out": "rotations", "q_proj.out": (SCALED, 1), "gate_proj.out": SCALED},
+    "qwen2": {"model.embed_tokens.out": "rotations", "q_proj.out": (SCALED, 1), "gate_proj.out": SCALED},
+    "t5": {
+        "shared.out": "the gain decoder.final_layer_norm.weight cannot go into shared.weight",
+        "SelfAttention.q.out": (SCALED, 4),  # of both layers, for these share the bias of relative positions
+        "EncDecAttention.q.out": (SCALED, 2),
+        "DenseReluDense.wi.out": "scales",
+    },
+    "whisper, untied": {
+        "model.decoder.embed_tokens.out": FIXING,
+        "model.encoder.conv2.out": "is put through a function of single units, aten.gelu.default",
+        "k_proj.out": (SCALED, 2),
+        "conv1.out": NONE,
+        "fc1.out": NONE,
+    },
+}
+
+
+def with_groups():
+    quick = ("gpt2, untied", "llama")
+    return [pytest.param(name, marks=() if name in quick else pytest.mark.long, id=name) for name in GROUPS]
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", with_groups())
+def test_the_group_of_each_space_of_a_real_definition(name):
+    row = next(model for model in transformers_zoo.MODELS if model.name == name.partition(",")[0])
+    configuration = row.configuration()
+    if "untied" in name:
+        configuration.tie_word_embeddings = False
+    row = replace(row, configuration=lambda: configuration)
+    layout = transfuse.trace(row.build(), row.inputs(), outputs=lambda result: result.logits)
+    for space in layout.spaces:
+        (wanted,) = (found for end, found in GROUPS[name].items() if space.name.endswith(end))
+        words, frames = wanted if isinstance(wanted, tuple) else (wanted, 0)
+        reason = layout.unrotated.get(space.name, "")
+        found = reason if reason and not space.rotations else " ".join(space.symmetry.words)
+        assert found.startswith(words) if reason else found == words
+        assert len(layout.frames_of(space.name)) == frames
 
 
 def test_what_has_no_rule_is_fixed_and_the_source_line_is_given():

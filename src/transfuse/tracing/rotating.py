@@ -36,7 +36,8 @@ def with_rotations(
         rules: What each operation does.
         unknown: What to do with an operation without a rule.
     """
-    turning = Turning(layout, _candidates(layout))
+    crowded = dict(_crowded(layout))
+    turning = Turning(layout, [space.name for space in layout.spaces if space.name not in crowded])
     if turning.spaces:
         # Rules ask nothing of an algebra but the functions that this one has, too.
         read(recording, state, rules=rules, unknown=unknown, algebra=cast(Algebra, turning))
@@ -44,16 +45,18 @@ def with_rotations(
         turning.lost.setdefault(space, why)
     scaled = {space.name for space in layout.spaces if space.scales} - turning.normed  # what is larger than rotations
     rotating = [name for name in turning.spaces if name not in {*turning.lost, *scaled}]
-    reasons = {name: why for name, why in turning.lost.items() if name in turning.normed}
+    averaged = {name for name, how in layout.reduced.items() if how.startswith("averaged")}
+    reasons = {name: why for name, why in {**crowded, **turning.lost}.items() if name in turning.normed | averaged}
     return _rotated(layout, turning, rotating, reasons, canonical)
 
 
-def _candidates(layout: Layout) -> list[str]:
-    """Spaces that may rotate: they stand alone on each of their axes."""
-    crowded = {
-        space for axes in layout.tensors.values() for axis in axes for space in axis.spaces if axis.alone != space
-    }
-    return [space.name for space in layout.spaces if space.name not in crowded]
+def _crowded(layout: Layout) -> Iterator[tuple[str, str]]:
+    """Spaces that cannot rotate wherever they meet, and why: they are not alone on each of their axes."""
+    for tensor, axes in layout.tensors.items():
+        for number, axis in enumerate(axes):
+            for space in axis.spaces:
+                if axis.alone != space:
+                    yield space, f"{tensor} axis {number} has not just one slot for each of its units, in their order"
 
 
 def _unfoldable(turning: Turning, layout: Layout) -> Iterator[tuple[str, str]]:

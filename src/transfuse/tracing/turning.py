@@ -228,7 +228,8 @@ class Turning:
         elif linear and not turn.norm:
             self.centred.add(turn.space)
         else:
-            self.lose([turn], "is put through a function of all units")
+            gain = f"has the gain {turn.norm.gain} where it " if turn.norm else ""
+            self.lose([turn], f"{gain}is put through a function of all units")
 
     def collapse(self, value: Value, axes: Iterable[int], *, keepdim: bool = False, linear: bool = True) -> Turned:
         """A function over axes for which the order along them matters: rows of a table, kernel positions."""

@@ -25,12 +25,12 @@ def procrustes(scores: Tensor, *, fixing: Tensor | None = None) -> Tensor:
     exact = scores.double()
     if fixing is None:
         return _polar(exact).to(scores)
-    mirror = _reflection(fixing.to(exact))
-    turned = mirror @ exact @ mirror
+    normal = _to_first_axis(fixing.to(exact))
+    turned = _reflected(exact, normal)
     result = torch.zeros_like(turned)
     result[0, 0] = 1.0
     result[1:, 1:] = _polar(turned[1:, 1:])
-    return (mirror @ result @ mirror).to(scores)
+    return _reflected(result, normal).to(scores)
 
 
 def _polar(matrix: Tensor) -> Tensor:
@@ -42,10 +42,15 @@ def _polar(matrix: Tensor) -> Tensor:
     return nearest
 
 
-def _reflection(direction: Tensor) -> Tensor:
-    """The Householder reflection that takes a direction to the first axis, so that all others are orthogonal to it."""
-    unit = direction / direction.norm()
-    normal = unit.clone()
-    normal[0] += 1.0 if unit[0] >= 0 else -1.0  # the sign by which nothing cancels; the axis may be its negative
-    normal /= normal.norm()
-    return torch.eye(len(unit), dtype=unit.dtype, device=unit.device) - 2 * torch.outer(normal, normal)
+def _to_first_axis(direction: Tensor) -> Tensor:
+    """The normal of the reflection that takes a direction to the first axis (Householder 1958), or to its negative."""
+    normal = direction / direction.norm()
+    normal[0] += 1.0 if normal[0] >= 0 else -1.0  # the sign by which nothing cancels
+    unit: Tensor = normal / normal.norm()
+    return unit
+
+
+def _reflected(matrix: Tensor, normal: Tensor) -> Tensor:
+    """A matrix between two reflections: all directions but the first one are orthogonal to what was reflected to it."""
+    rows: Tensor = matrix - 2 * torch.outer(normal, normal @ matrix)
+    return rows - 2 * torch.outer(rows @ normal, normal)
