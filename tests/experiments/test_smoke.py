@@ -153,6 +153,7 @@ def test_wrong_names_end_with_a_message(capsys):
     assert "no experiment is called 'tabel1'" in capsys.readouterr().err
 
 
+@pytest.mark.long
 def test_language_models_are_measured_by_their_loss(tmp_path):
     rows = ["base", "ensemble", "vanilla"]
     assert main(arguments(tmp_path, "transformers", "--cells", "characters, three", "--rows", *rows)) == 0
