@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import transfuse
+from transfuse.lazy import as_lazy
 from zoo import ZOO
 from zoo_problems import another, assert_same_function, moved_twin, sample, states_of, with_weights
 
@@ -199,7 +200,7 @@ def test_a_rotated_copy_with_its_heads_mixed_inside_is_found(name, seed, method,
     assert all(bool((fusion.model.state_dict()[fold.gain] == 1).all()) for fold in layout.folds)
 
 
-@settings(max_examples=5)
+@settings(max_examples=3)
 @given(name=st.sampled_from(ROTATING), seed=seeds)
 def test_an_aligned_network_has_the_norms_the_scale_and_the_directions_of_the_reference(name, seed):
     model, layout, _ = sample(name)
@@ -216,3 +217,20 @@ def test_methods_that_do_not_rotate_leave_norms_as_they_are(method):
     assert not transfuse.METHODS[method].rotations
     assert found.rotated == ()
     assert all(torch.equal(found.aligned[0][fold.gain], states[0][fold.gain]) for fold in layout.folds)
+
+
+def test_lazy_states_are_rotated_as_plain_ones_are():
+    model, layout, _ = sample("llama")
+    states = [model.state_dict(), another("llama", 2).state_dict()]
+    plain = fused(states, layout)
+    lazy = fused([as_lazy(state) for state in states], layout)
+    assert plain.rotated == lazy.rotated == layout.rotating
+    for name, tensor in plain.state.items():
+        torch.testing.assert_close(lazy.state[name], tensor)
+
+
+def test_one_model_keeps_its_norms():
+    model, layout, _ = sample("transformer_pre_norm")
+    found = fused([model.state_dict()], layout)
+    assert found.rotated == ()
+    assert all(torch.equal(found.state[fold.gain], model.state_dict()[fold.gain]) for fold in layout.folds)

@@ -26,7 +26,7 @@ Edge = Mapping[int, int]  # which direction each one meets in a sum of products
 
 
 def with_frames(
-    recording: Recording, state: Mapping[str, Tensor], layout: Layout, canonical: Mapping[str, str], *,
+    recordings: Sequence[Recording], state: Mapping[str, Tensor], layout: Layout, canonical: Mapping[str, str], *,
     rules: Mapping[str, Rule], unknown: Unknown,
 ) -> Layout:  # fmt: skip
     """The layout with directions inside of units; see `rotating.with_rotations` for the arguments."""
@@ -35,7 +35,7 @@ def with_frames(
         return layout
     framing = Framing(layout)
     # Rules ask nothing of an algebra but the functions that this one has, too.
-    read(recording, state, rules=rules, unknown=unknown, algebra=cast(Algebra, framing))
+    read(recordings, state, rules=rules, unknown=unknown, algebra=cast(Algebra, framing))
     aliases: dict[str, list[str]] = {}
     for name, own in canonical.items():
         aliases.setdefault(own, []).append(name)

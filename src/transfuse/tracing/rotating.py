@@ -7,7 +7,7 @@ do (`turning`), whether it is true (`proof`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import cast
 
@@ -23,13 +23,13 @@ from .turns import Norm, Use
 
 
 def with_rotations(
-    recording: Recording, state: Mapping[str, Tensor], layout: Layout, canonical: Mapping[str, str], *,
+    recordings: Sequence[Recording], state: Mapping[str, Tensor], layout: Layout, canonical: Mapping[str, str], *,
     rules: Mapping[str, Rule], unknown: Unknown,
 ) -> Layout:  # fmt: skip
     """The layout with rotations.
 
     Args:
-        recording: The operations.
+        recordings: The operations, on every way through the network.
         state: The tensors of the network.
         layout: What may be permuted, negated and scaled.
         canonical: For each tensor, the name under which it was read (tied tensors have one).
@@ -40,7 +40,7 @@ def with_rotations(
     turning = Turning(layout, [space.name for space in layout.spaces if space.name not in crowded])
     if turning.spaces:
         # Rules ask nothing of an algebra but the functions that this one has, too.
-        read(recording, state, rules=rules, unknown=unknown, algebra=cast(Algebra, turning))
+        read(recordings, state, rules=rules, unknown=unknown, algebra=cast(Algebra, turning))
     for space, why in _unfoldable(turning, layout):
         turning.lost.setdefault(space, why)
     scaled = {space.name for space in layout.spaces if space.scales} - turning.normed  # what is larger than rotations

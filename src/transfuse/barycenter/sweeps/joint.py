@@ -11,6 +11,7 @@ since, and of the sum and the objective only what such a change touches is made 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import product
 
 import numpy as np
 import torch
@@ -32,6 +33,8 @@ from ..scores import Target, square
 # transformers nor of language models got better by it.
 GAIN = 1e-7
 TURNED_GAIN = 1e-5
+POLISHES = 30  # most rounds after the sweeps in which what rotates is rotated again; networks that differ need one
+FALLS = 0.1  # by which share the objective falls in such a round at least, or it is the last one
 
 
 def jointly(
@@ -172,19 +175,23 @@ class _Placed:
             watch(stage, done, len(names))
         return changed
 
-    def polished(self, models: Iterable[int]) -> list[Step]:
-        """What can be turned at all is turned once more, however little is gained; the step, if there is such a thing.
+    def polished(self, models: Sequence[int]) -> list[Step]:
+        """What can be turned is turned again, however little is gained, as long as the objective falls by a share.
 
         Near the best rotation the objective hardly changes, so that sweeps end while rotations are off by as much as
-        the root of what they ask to be gained.
+        the root of what they ask to be gained. Of copies of a network nothing would be left of it.
         """
         layout = self.problem.layout
         names = [*dict.fromkeys(frame.space for frame in layout.frames), *layout.rotating]
-        for name in names:
-            for model in models:
+        steps = [Step(self.objective(), 0)] if names else []
+        for _ in range(POLISHES if names else 0):
+            for name, model in product(names, models):
                 if found := self._turned(name, model, any_gain=True):
                     self._replace(model, name, found)
-        return [Step(self.objective(), 0)] if names else []
+            steps.append(Step(self.objective(), 0))
+            if steps[-1].objective > (1 - FALLS) * steps[-2].objective:
+                break
+        return steps[-1:]
 
     def improve(self, space: str, model: int) -> bool:
         """Couple one space of one model to the sum of the others; keep it if |W|^2 rises, W being the sum of all.
