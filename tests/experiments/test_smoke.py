@@ -159,3 +159,13 @@ def test_the_list_names_every_experiment(capsys):
 def test_wrong_names_end_with_a_message(capsys):
     assert main(["run", "tabel1", "--profile", "smoke"]) == 2
     assert "no experiment is called 'tabel1'" in capsys.readouterr().err
+
+
+@pytest.mark.long
+def test_language_models_are_measured_by_their_loss(tmp_path):
+    rows = ["base", "ensemble", "vanilla"]
+    assert main(arguments(tmp_path, "transformers", "--cells", "characters, three", "--rows", *rows)) == 0
+    lines = {line["row"]: line for line in lines_of(tmp_path)["transformers.smoke.jsonl"]}
+    assert [lines[row]["metrics"].keys() for row in rows] == [{"nats"}] * 3
+    assert lines["base"]["metrics"]["nats"] == pytest.approx(sum(lines["base"]["each"]) / 3)
+    assert lines["ensemble"]["metrics"]["nats"] < max(lines["base"]["each"])  # Jensen
