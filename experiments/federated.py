@@ -57,7 +57,7 @@ def _cells(title: str, setting: str, counts: tuple[int, ...] = COUNTS) -> Iterat
 def _three_widths() -> Iterator[Cell]:
     """Clients of three widths, two of each, beside those of each width among themselves."""
     settings = tuple(f"federated-mlp{name}" for name in WIDTHS)
-    rows = ("rounds-auto", "rounds-apart")
+    rows = ("rounds-auto", "rounds-rematch", "rounds-apart")
     for shares, shared in SHARES.items():
         clients = Clients(6, shares, same_start=False)
         title = f"MNIST MLP, 6 clients of three widths, {shared}, own starts"

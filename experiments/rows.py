@@ -75,6 +75,9 @@ ROWS: dict[str, Row] = {
         {"method": "auto", "correct": "refit", "until": 1},
         unlabeled=500,
     ),
+    "rounds-rematch": Row(
+        "auto, narrower clients follow their last reply", "federated", {"method": "auto", "rematch": True}
+    ),
     "rounds-apart": Row("FedAvg, each width alone", "federated", {"method": "vanilla", "apart": True}),
     "alone-fedma": Row("one-shot FedMA after training alone", "federated", {"method": "fedma", "alone": True}),
     "alone-auto": Row("one-shot auto after training alone", "federated", {"method": "auto", "alone": True}),
