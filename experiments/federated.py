@@ -20,7 +20,7 @@ SHARES: dict[Shares, str] = {
     "disjoint": "disjoint classes",
 }
 STARTS = {True: "one start", False: "own starts"}
-ROUNDED = ("fedavg", "fedprox", "rounds-auto", "rounds-auto-500", "alone-fedma", "alone-auto")
+ROUNDED = ("fedavg", "fedprox", "fedavg-500", "rounds-auto", "rounds-auto-500", "alone-fedma", "alone-auto")
 WIDTHS = {"": (64, 32), "-middle": (48, 24), "-narrow": (32, 16)}
 # A local epoch a round, in so many rounds. Of the rates that were tried it is the best for FedAvg, by validation
 # examples: docs/notes/federated.md.

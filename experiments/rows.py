@@ -68,6 +68,12 @@ ROWS: dict[str, Row] = {
     # Clients that train in rounds, or alone to the end.
     "fedavg": Row("FedAvg", "federated", {"method": "vanilla"}),
     "fedprox": Row("FedProx", "federated", {"method": "vanilla", "mu": PROXIMAL}),
+    "fedavg-500": Row(
+        "FedAvg, refit after the first by 500 unlabeled inputs",
+        "federated",
+        {"method": "vanilla", "correct": "refit", "until": 1},
+        unlabeled=500,
+    ),
     "rounds-auto": Row("auto in every round", "federated", {"method": "auto"}),
     "rounds-auto-500": Row(
         "auto in every round, refit after the first by 500 unlabeled inputs",
