@@ -37,7 +37,7 @@ def _figure(family: str, cells: Sequence[str], lines: Sequence[Line]) -> Any:
     columns = min(COLUMNS, len(cells)) if len(cells) % COLUMNS == 0 else 1
     rows = len(cells) // columns
     with style.context(["default", plots.STYLE]):
-        size = (columns * plots.HALF_COLUMN * 0.85, 1.7 * rows + 0.7)
+        size = (columns * plots.HALF_COLUMN * 0.85, 1.7 * rows + 0.9)
         figure = Figure(figsize=size, layout="constrained")
         panels = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
         names = [row for row in ROWS if any(line["row"] == row for line in lines)]
@@ -53,7 +53,7 @@ def _figure(family: str, cells: Sequence[str], lines: Sequence[Line]) -> Any:
             axes.set_ylabel("test accuracy, %")
         figure.suptitle(family, fontsize=8)
         handles = panels.flat[0].get_legend_handles_labels()
-        figure.legend(*handles, loc="outside lower center", ncols=1 if columns == 1 else 2, fontsize=6)
+        figure.legend(*handles, loc="outside lower center", ncols=1, fontsize=6)
     return figure
 
 
