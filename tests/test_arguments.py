@@ -3,6 +3,8 @@
 import inspect
 import threading
 import warnings
+from math import inf, nan
+from operator import attrgetter
 
 import numpy as np
 import pytest
@@ -11,7 +13,8 @@ from torch import nn
 from torch.nn.utils import prune
 
 import transfuse
-from transfuse import InputError, LayoutError
+from transfuse import InputError, LayoutError, plots
+from transfuse.barycenter import Step
 
 X = torch.randn(4, 3)
 
@@ -46,6 +49,7 @@ WRONG = {
 }
 STATE = NET.state_dict()
 EVALUATE = {"evaluate": lambda network: 1.0}
+BARRIER = transfuse.barrier(NET, OTHER, points=2, **EVALUATE)
 SHARED = {"data": "data", "cache": "path", "workers": "count", "progress": "progress", "evaluate": "function"}
 
 # For each public function: a call that works, and the kind of wrong values that each argument is tried with.
@@ -73,6 +77,14 @@ CALLS = {
     "plane": (dict(origin=NET, x=OTHER, y=THIRD, grid=2, **EVALUATE),
               dict(origin="network", x="network", y="network", grid="count", margin="margin", marks="marks",
                    preview="function", **SHARED)),
+    "plots.barriers": (dict(curves={"a": BARRIER}),
+                       dict(curves="barriers", metric="text", label="text", axes="axes")),
+    "plots.couplings": (dict(matrices={"0.out": np.eye(4)}), dict(matrices="matrices", columns="count")),
+    "plots.history": (dict(steps=[Step(1.0, 1)]), dict(steps="steps", axes="axes")),
+    "plots.plane": (dict(plane=transfuse.plane(NET, OTHER, THIRD, grid=2, **EVALUATE)),
+                    dict(plane="plane", metric="text", title="text", levels="count", axes="axes")),
+    "plots.similarity": (dict(reference=NET, others={"a": OTHER}),
+                         dict(reference="network or state", others="named networks", axes="axes")),
     "prove": (dict(model=NET, example_inputs=X, layout=LAYOUT),
               dict(model="network", example_inputs="example", layout="layout", seed="seed")),
     "rule": (dict(names=["aten_of_a_test::op"]), dict(names="names")),
@@ -84,13 +96,20 @@ CALLS = {
                    recorder="text", unused="text", outputs="function")),
 }  # fmt: skip
 WRONG |= {
-    "target": [2.5, "a", {"0.out": 2.5}, {"0.out": "a"}, {3: 4}, [4], Thing()],
-    "widths": [2.5, "a", {"0.out": 2.5}, {3: 4}, [4], Thing()],
+    "target": [2, 0.0, -1.5, inf, nan, True, "a", {"0.out": -2.5}, {"0.out": "a"}, {3: 4}, [4], Thing()],
+    "widths": [2, 0.0, -1.5, inf, nan, True, "a", {"0.out": nan}, {3: 4}, [4], Thing()],
     "states": [None, 3, "a", STATE, [3], [{"a": 1}], Thing(), [NET]],
     "elements": [3, "a", {"0.out": 3}, {3: 4}, [1], {"nowhere": transfuse.Permutation([0, 1, 2, 3])}],
     "margin": [-1, "a", None, float("nan"), Thing()],
     "marks": [3, "a", {"a": 3}, [NET], Thing()],
     "names": [[3], [len]],
+    "barriers": [None, 3, "a", BARRIER, [BARRIER], {"a": 3}, {3: BARRIER}, {}, Thing()],
+    "matrices": [None, 3, "a", [[1.0]], {"a": 3}, {"a": "b"}, {"a": [1, [2]]}, {3: np.eye(2)}, {}, Thing()],
+    "steps": [None, 3, "a", [3], {"a": 1}, Step(1.0, 1), Thing()],
+    "plane": [None, 3, "a", BARRIER, [1], Thing()],
+    "network or state": [None, 3, "a", {"a": 1}, [NET], Thing(), nn.Linear],
+    "named networks": [None, 3, "a", NET, [NET], {"a": 3}, {3: NET}, {"a": build(5)}, {"a": {}}, {}, Thing()],
+    "axes": [3, "a", [1], Thing()],
     "rules": [3, "a", {"a": 3}, {3: len}, Thing()],
 }
 CASES = [(function, argument, kind) for function, (_, kinds) in CALLS.items() for argument, kind in kinds.items()]
@@ -98,7 +117,7 @@ CASES = [(function, argument, kind) for function, (_, kinds) in CALLS.items() fo
 
 def call(function, arguments):
     own = dict(arguments)
-    return getattr(transfuse, function)(*own.pop("names", ()), **own)
+    return attrgetter(function)(transfuse)(*own.pop("names", ()), **own)
 
 
 @pytest.mark.parametrize(("function", "argument", "kind"), CASES)
@@ -117,9 +136,10 @@ def test_the_call_itself_works(function):
 
 def test_every_public_function_and_every_argument_is_tried():
     functions = {name for name in transfuse.__all__ if inspect.isfunction(getattr(transfuse, name))}
-    assert functions == set(CALLS)
-    for name in functions:
-        arguments = set(inspect.signature(getattr(transfuse, name)).parameters) - {"options"}
+    figures = {f"plots.{name}" for name, each in vars(plots).items() if hasattr(each, "__wrapped__")}
+    assert functions | figures == set(CALLS)
+    for name in functions | figures:
+        arguments = set(inspect.signature(attrgetter(name)(transfuse)).parameters) - {"options"}
         assert arguments == set(CALLS[name][1]), name
 
 

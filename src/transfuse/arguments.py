@@ -13,6 +13,7 @@ from math import isfinite
 from numbers import Integral, Real
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -118,11 +119,19 @@ def _is_device(value: Any) -> bool:
         return False
 
 
+def _is_matrix(value: Any) -> bool:
+    try:
+        return np.asarray(value, float).ndim == 2
+    except (TypeError, ValueError):
+        return False
+
+
 NETWORK = instance(nn.Module, "a torch.nn.Module")
 STATE = Kind(lambda value: isinstance(value, Mapping) and _names_tensors(value), "a state: a dict of tensors by name")
 NETWORK_OR_STATE = either(NETWORK, STATE)
 NETWORKS = many(NETWORK, "a list of torch.nn.Module: [a, b]")
 NETWORKS_OR_STATES = many(NETWORK_OR_STATE, "a list of torch.nn.Module, or of states")
+MATRIX = Kind(_is_matrix, "a matrix of numbers")
 SEED = count(0)
 NUMBER = Kind(lambda value: _is_number(value) and isfinite(value) and value >= 0, "a number, not negative")
 SWITCH = Kind(lambda value: isinstance(value, bool), "True or False")
@@ -133,7 +142,6 @@ ITERABLE = Kind(
     "batches: a DataLoader, a list, any iterable",
 )
 PATH = Kind(lambda value: isinstance(value, str | os.PathLike), "a path")
-WIDTHS = mapping(Kind(_is_whole, ""), "widths by space: {'0.out': 100}")
 WEIGHTS = many(Kind(_is_number, ""), "a list of numbers, one for each model")
 PROGRESS = Kind(
     lambda value: isinstance(value, bool) or value == "always" or callable(value),

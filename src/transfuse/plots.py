@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
+from .arguments import MATRIX, NETWORK_OR_STATE, TEXT, Kind, check_arguments, count, instance, many, mapping, optional
 from .barycenter import Step
-from .errors import InputError
+from .errors import InputError, listing
 from .landscape import Barrier, ModuleOrState, Plane, cosines
 from .landscape.pictures import (
     PLACES,
@@ -27,6 +28,7 @@ from .landscape.pictures import (
     short_number,
 )
 from .modules import state_of
+from .types import State
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -55,6 +57,12 @@ STYLE: dict[str, Any] = {
     "savefig.dpi": 200,
 }
 FINEST = 96  # cells along a side of a coupling's picture: smaller ones could not be seen at its size
+
+AXES = optional(Kind(lambda value: hasattr(value, "get_figure") and hasattr(value, "plot"), "axes of matplotlib"))
+NAME = optional(TEXT)
+BARRIERS = mapping(instance(Barrier, ""), "barriers by name: {'aligned': transfuse.barrier(...)}")
+MATRICES = mapping(MATRIX, "matrices by space: fusion.couplings[1]")
+OTHERS = mapping(NETWORK_OR_STATE, "networks or states by name: {'aligned': twin}")
 
 
 def styled(draw: Callable[Given, Result]) -> Callable[Given, Result]:
@@ -89,8 +97,9 @@ def barriers(
     Raises:
         InputError: there is nothing to draw, or matplotlib is not installed.
     """
+    check_arguments(curves=(curves, BARRIERS), metric=(metric, NAME), label=(label, NAME), axes=(axes, AXES))
     if not curves:
-        raise InputError("there are no barriers to draw; give one or more, by name")
+        raise InputError("curves is empty: there are no barriers to draw; give one or more, by name")
     axes = axes or _figure(HALF_COLUMN, 2.3).subplots()
     for number, (name, barrier) in enumerate(curves.items()):
         axes.plot(
@@ -128,6 +137,10 @@ def plane(
     """
     from matplotlib.colors import BoundaryNorm
 
+    check_arguments(
+        plane=(plane, instance(Plane, "what transfuse.plane gave")), metric=(metric, NAME), title=(title, NAME),
+        levels=(levels, count(2)), axes=(axes, AXES),
+    )  # fmt: skip
     values = plane.of(metric)
     edges = contour_levels(values, levels)
     axes = axes or _figure(HALF_COLUMN, _height(plane)).subplots()
@@ -162,8 +175,11 @@ def couplings(matrices: Mapping[str, ArrayLike], *, columns: int = 3) -> Figure:
     Raises:
         InputError: there is nothing to draw, or matplotlib is not installed.
     """
+    check_arguments(matrices=(matrices, MATRICES), columns=(columns, count(1)))
     if not matrices:
-        raise InputError("there are no couplings to draw: this layout has no spaces, so no unit was matched")
+        raise InputError(
+            "matrices is empty: there are no couplings to draw, for a layout without spaces matches no units"
+        )
     columns = min(columns, len(matrices))
     rows = -(-len(matrices) // columns)
     figure = _figure(HALF_COLUMN * columns / 2, 1.9 * rows)
@@ -192,8 +208,14 @@ def similarity(reference: ModuleOrState, others: Mapping[str, ModuleOrState], *,
         reference: A module or state.
         others: Networks of the same widths, by name: `{"as trained": b, "aligned": twin}`.
         axes: Where to draw; in a new figure by default.
+
+    Raises:
+        InputError: there is nothing to draw, networks have other tensors, or matplotlib is not installed.
     """
-    found = {name: cosines(state_of(reference), state_of(other)) for name, other in others.items()}
+    check_arguments(reference=(reference, NETWORK_OR_STATE), others=(others, OTHERS), axes=(axes, AXES))
+    own, states = state_of(reference), {name: state_of(other) for name, other in others.items()}
+    _check_alike(own, states)
+    found = {name: cosines(own, state) for name, state in states.items()}
     names = list(next(iter(found.values())))
     axes = axes or _figure(HALF_COLUMN, 0.8 + 0.17 * len(names)).subplots()
     places = np.arange(len(names))
@@ -221,6 +243,7 @@ def history(steps: Sequence[Step], *, axes: Axes | None = None) -> Figure:
     """
     from matplotlib.ticker import MaxNLocator
 
+    check_arguments(steps=(steps, many(instance(Step, ""), "the steps of a fusion: fusion.history")), axes=(axes, AXES))
     axes = axes or _figure(HALF_COLUMN, 2.0).subplots()
     numbers = range(1, len(steps) + 1)
     axes.plot(numbers, [step.objective for step in steps], marker=MARKERS[0], color=COLOURS[0])
@@ -228,6 +251,24 @@ def history(steps: Sequence[Step], *, axes: Axes | None = None) -> Figure:
     axes.set_ylabel("objective")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     return _of(axes)
+
+
+def _check_alike(own: State, states: Mapping[str, State]) -> None:
+    """Refuse networks that lack tensors of the reference, or have them in other shapes."""
+    if not states:
+        raise InputError(
+            "others is empty: there is no network to compare with the reference; give one or more, by name"
+        )
+    wrong = [
+        f"{label}: {name} is {list(state[name].shape) if name in state else 'missing'}, expected {list(tensor.shape)}"
+        for label, state in states.items()
+        for name, tensor in own.items()
+        if name not in state or state[name].shape != tensor.shape
+    ]
+    if wrong:
+        raise InputError(
+            listing("others do not have the tensors of the reference; give networks of its widths:", wrong)
+        )
 
 
 def _figure(width: float, height: float) -> Figure:

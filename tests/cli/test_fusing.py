@@ -57,6 +57,12 @@ def test_one_checkpoint_grows(here, capsys, target):
     torch.testing.assert_close(wide(x), mlp(0)(x))
 
 
+@pytest.mark.parametrize("more", [("--width", "1.5"), ("--target", "1.*=1.5"), ("--target", "1.out=12")])
+def test_a_factor_of_the_width(here, capsys, more):
+    works(capsys, "fuse", *AB, "-o", "wide.safetensors", *MODEL, "--correct", "none", *more)
+    assert len(open_checkpoint("wide.safetensors").tensors["1.weight"]) == 12
+
+
 def test_different_widths_three_models_another_type(here, capsys):
     works(capsys, "fuse", *AB, "in/narrow.safetensors", "-o", "abc.pt", *MODEL, "--dtype", "bfloat16")
     result = open_checkpoint("abc.pt")

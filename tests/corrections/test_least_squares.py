@@ -107,7 +107,7 @@ def test_few_samples_have_the_solution_of_the_normal_equations(samples, rows, ri
     z, y, start = drawn(samples, 8, rows, seed, constant=constant)
     few = problem_of(z, y, 0.3)
     assert isinstance(few, Few)
-    (found,) = few.solutions(start, [ridge], constant=constant)
+    found = few.solver(start, constant=constant)(ridge)
     equations = Equations.of(z, y, 0.3)
     torch.testing.assert_close(found, equations.solve(start, ridge, constant=constant), rtol=1e-5, atol=1e-5)
     assert few.residual(start) == pytest.approx(equations.residual(start), rel=1e-9)

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 import transfuse
-from transfuse.modules import RandomStates, evaluating, private_randomness, undisturbed
+from transfuse.modules import RandomStates, evaluating, private_randomness, undisturbed, writes
 
 
 def drawn():
@@ -138,16 +138,110 @@ def nothing(layer):
     pass
 
 
-@pytest.mark.parametrize("write", [normalise, clamp_data, other_memory, nothing])
-def test_parameters_that_a_forward_pass_writes_to_are_put_back(write):
+def through_an_array(layer):
+    layer.weight.detach().numpy()[:] = 0
+
+
+def through_a_view(layer):
+    layer.weight.detach().view(-1)[2:4].zero_()
+
+
+def as_result(layer):
+    torch.add(layer.weight, 1, out=layer.weight.data)
+
+
+def each_of_several(layer):
+    torch._foreach_mul_([layer.bias, layer.weight], 2.0)
+
+
+def by_an_operation(layer):
+    torch.ops.aten.mul_.Tensor(layer.weight, torch.tensor(3.0))
+
+
+def by_initialising(layer):
+    nn.init.normal_(layer.weight)
+
+
+def through_a_capsule(layer):
+    torch.from_dlpack(layer.weight.detach()).zero_()
+
+
+def through_storage(layer):
+    layer.weight.untyped_storage().fill_(0)
+
+
+def in_statistics(layer):
+    torch.batch_norm(torch.ones(3, 3), None, None, layer.weight[0], layer.weight[1], True, 0.1, 1e-5, False)
+
+
+class _Scaling(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, tensor):
+        return tensor.mul_(2)
+
+
+def inside_a_function(layer):
+    _Scaling.apply(layer.weight.data)
+
+
+WRITES = [
+    normalise, clamp_data, other_memory, nothing, through_an_array, through_a_view, as_result, each_of_several,
+    by_an_operation, by_initialising, through_a_capsule, through_storage, in_statistics, inside_a_function,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("briefly", [False, True])
+@pytest.mark.parametrize("write", WRITES)
+def test_parameters_that_a_forward_pass_writes_to_are_put_back(write, briefly):
     model = Writes(write)
+    kept = model.layer.weight.data  # an alias that was made before, and that no operation counts as the parameter
     places = {name: (id(tensor), tensor.data_ptr()) for name, tensor in model.named_parameters()}
     numbers = {name: tensor.clone() for name, tensor in model.state_dict().items()}
-    with undisturbed(model):
+    with undisturbed(model, briefly=briefly):
         model(torch.arange(4))
+        kept.add_(1)
     for name, tensor in model.named_parameters():
         assert (id(tensor), tensor.data_ptr()) == places[name]
         assert torch.equal(tensor, numbers[name])
+
+
+def test_scripted_code_is_not_watched_so_all_is_copied():
+    class Scripted(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight = nn.Parameter(torch.ones(3))
+
+        def forward(self, x):
+            return x * self.weight.mul_(2)
+
+    model = nn.Sequential(torch.jit.script(Scripted()))
+    with undisturbed(model, briefly=True):
+        model(torch.ones(3))
+    assert torch.equal(model[0].weight, torch.ones(3))
+
+
+def test_a_write_that_nobody_could_watch_is_an_error():
+    model = nn.Linear(2, 2)
+
+    def write():
+        with torch.no_grad():
+            model.weight.mul_(2)
+
+    def elsewhere():
+        with undisturbed(model, briefly=True):
+            thread = threading.Thread(target=write)
+            thread.start()
+            thread.join()
+
+    with pytest.raises(transfuse.InputError, match=r"shape \[2, 2\], by code that cannot be watched .*check=False"):
+        elsewhere()
+
+
+def test_parameters_that_are_only_read_are_not_copied(monkeypatch):
+    net = nn.Sequential(nn.Conv2d(1, 2, 3), nn.BatchNorm2d(2), nn.Flatten(), nn.Linear(8, 3), nn.LayerNorm(3))
+    monkeypatch.setattr(writes._Before, "keep", lambda before: pytest.fail("a tensor was copied"))
+    with undisturbed(net, briefly=True):
+        net(torch.ones(1, 1, 4, 4))
 
 
 @pytest.mark.parametrize("write", [normalise, clamp_data, nothing])

@@ -4,6 +4,8 @@ import pytest
 
 transformers_zoo = pytest.importorskip("transformers_zoo", reason="needs the extra transformers")
 
+import torch  # noqa: E402
+
 import transfuse  # noqa: E402
 from transfuse.modules import model_state  # noqa: E402
 
@@ -84,6 +86,31 @@ def test_a_real_definition_is_traced_and_proved(model):
             kernel = len(axes) > 2 and number > 1
             if any(isinstance(part, transfuse.Fixed) for part in axis.segments) and state[name].shape[number] > 1:
                 assert kernel or layout.fixed[name][number], f"{name} axis {number} is fixed without a reason"
+
+
+# For what the example inputs do not reach: an argument by which they do, and the share of the numbers that moves then.
+REACHED = {
+    "dinov2": ("bool_masked_pos", lambda inputs: places(len(inputs["pixel_values"]), 4), 0.644),
+    "wav2vec2": ("mask_time_indices", lambda inputs: places(len(inputs["input_values"]), 19), 0.828),
+}
+
+
+def places(samples, count):
+    """Every other place of each sample is masked."""
+    return (torch.arange(count) % 2 == 0).expand(samples, count)
+
+
+@pytest.mark.long
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", REACHED)
+def test_example_inputs_that_reach_a_mask_token_let_more_move(name):
+    model = next(model for model in transformers_zoo.MODELS if model.name == name)
+    argument, masked, share = REACHED[name]
+    module, inputs = model.build(), model.inputs()
+    layout = transfuse.trace(module, {**inputs, argument: masked(inputs)})
+    assert layout.movable(model_state(module)) == pytest.approx(share, abs=6e-4)
+    with pytest.warns(transfuse.TraceWarning, match=r"not clear how .* would move: its 24 positions may be units of"):
+        transfuse.trace(module, inputs, unused="move")
 
 
 def test_what_has_no_rule_is_fixed_and_the_source_line_is_given():

@@ -182,10 +182,34 @@ def test_on_request_it_moves_and_the_unused_tensors_with_it(case):
     assert not layout["up.out"].signs  # nobody knows what the branch would do to signs
 
 
-@pytest.mark.parametrize("case", UNCLEAR)
-def test_where_it_is_not_clear_how_they_would_move_nothing_does(case):
-    with pytest.warns(TraceWarning, match="it is fixed"):
+class EitherLayer(Hidden):
+    """A token that could be added to the units of one layer or of another."""
+
+    def __init__(self):
+        super().__init__(nn.Linear(5, 5))
+        self.token = nn.Parameter(torch.ones(5))
+
+    def forward(self, x):
+        return self.down(torch.tanh(self.other(self.hidden(x) + (self.token if len(x) > 8 else 0))))
+
+    def elsewhere(self, x):
+        return self(torch.cat([x, x, x]))
+
+
+WHY = {
+    Flattened: r"no axis with units that is reached has 10 positions",
+    SideBySide: r"no axis with units that is reached has 8 positions",
+    EitherLayer: r"its 5 positions may be units of up\.out or of other\.out",
+}
+
+
+@pytest.mark.parametrize("case", WHY)
+def test_where_it_is_not_clear_how_they_would_move_nothing_does_and_why_is_told(case):
+    with pytest.warns(
+        TraceWarning, match=f"(?s)is fixed, for it is not clear how .* would move: {WHY[case]}"
+    ) as caught:
         assert not transfuse.trace(build(case), X, unused="move").units
+    assert "unused=" not in str(caught[0].message)  # it was said already
 
 
 class Remembers(Hidden):

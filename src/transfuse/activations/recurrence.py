@@ -103,11 +103,12 @@ STEPS: Mapping[str, Callable[[Tensor, Sequence[Tensor]], tuple[Tensor, ...]]] = 
 
 
 def layers(
-    kind: str, function: Callable[..., Any], args: Sequence[Any], names: Mapping[int, str]
+    kind: str, function: Callable[..., Any], args: Sequence[Any], names: Mapping[int, str], output: Tensor
 ) -> Iterator[tuple[Recurrence, Tensor, Tensor]]:
     """Each layer and direction of a call of a recurrent function, with its inputs and hidden states.
 
-    Nothing for packed sequences, projections, and weights that are no tensors of the network.
+    Nothing for packed sequences, projections, and weights that are no tensors of the network. The output of the call
+    shows the hidden states of a single layer; several layers are run one by one.
     """
     if len(args) != 9 or not isinstance(args[3], bool):
         return
@@ -117,7 +118,8 @@ def layers(
     if len(flat) != each * count * directions or any(id(weight) not in names for weight in flat):
         return
     starts = start if kind == "lstm" else (start,)
-    sequence = inputs.transpose(0, 1) if batch_first else inputs
+    single = count * directions == 1
+    sequence, whole = (each.transpose(0, 1) if batch_first else each for each in (inputs, output))
     for layer in range(count):
         found = []
         for direction in range(directions):
@@ -126,9 +128,8 @@ def layers(
             own = tuple(state[number] for state in starts)
             read = sequence.flip(0) if direction else sequence
             before = tuple(state.unsqueeze(0) for state in own)
-            hidden = function(
-                read, before if kind == "lstm" else before[0], weights, biased, 1, 0.0, False, False, False
-            )[0]
+            first = before if kind == "lstm" else before[0]
+            hidden = whole if single else function(read, first, weights, biased, 1, 0.0, False, False, False)[0]
             yield Recurrence(kind, tuple(names[id(weight)] for weight in weights), weights, own), read, hidden
             found.append(hidden.flip(0) if direction else hidden)
         sequence = torch.cat(found, -1)

@@ -173,10 +173,10 @@ class _Observer(TorchFunctionMode):
         then = _nonlinearity(name, func, args, kwargs)
         bent = [self.open[key] for key in taken if then]
         self.close(taken, then)
-        if name in STEPS and not kwargs:
-            for layer, inputs, hidden in layers(name, func, args, self.names):
-                self._show(Seen(layer.names[1], inputs, hidden, recurrence=layer))
         result = func(*args, **kwargs)
+        if name in STEPS and not kwargs:
+            for layer, inputs, hidden in layers(name, func, args, self.names, result[0]):
+                self._show(Seen(layer.names[1], inputs, hidden, recurrence=layer))
         self.bent |= {id(seen.output): seen for seen in bent if seen.output is not result}  # else: changed in place
         if name in LAYERS:
             self._layer({**dict(zip(LAYERS[name], args, strict=False)), **kwargs}, result)

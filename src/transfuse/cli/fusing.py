@@ -22,7 +22,7 @@ from ..checkpoints import (
     write_checkpoint,
 )
 from ..errors import FusionError, InputError, printable
-from ..fusing import Chosen, FusedStates, Fusion, Ready, fused_states
+from ..fusing import Chosen, FusedStates, Fusion, Ready, Widths, fused_states
 from ..fusing import fuse as fuse_modules
 from ..fusing.verifying import NOT_RUN
 from ..layout import in_scale_of
@@ -56,8 +56,10 @@ def fuse(options: Namespace) -> Outcome:
     """Checkpoints in, one checkpoint out."""
     chosen = chosen_method(options)
     job = _checked_job(options, options.models)
-    if len(job.checkpoints) == 1 and not options.target:
-        raise InputError("one checkpoint alone is only fused into another width: pass more checkpoints, or --target")
+    if len(job.checkpoints) == 1 and not (options.target or options.width):
+        raise InputError(
+            "one checkpoint alone is only fused into another width: pass more checkpoints, --width or --target"
+        )
     widths, target = _target(options, job)
     ready = Ready.of(_lazy_states(job), job.layout, weights=options.weights, widths=widths)
     with_modules = _needs_modules(options, job, chosen)
@@ -155,10 +157,12 @@ def _size(options: Namespace, job: Job) -> int:
     return sum(entry.bytes // entry.dtype.itemsize * kind.itemsize for entry in entries)
 
 
-def _target(options: Namespace, job: Job) -> tuple[dict[str, int], Any]:
-    """Widths that are wanted, by space, and the module that was named for them, if one was."""
+def _target(options: Namespace, job: Job) -> tuple[Widths, Any]:
+    """Widths that are wanted, and the module that was named for them, if one was."""
+    if options.target and options.width:
+        raise InputError("--width and --target both say how wide the result is; pass one of them")
     if not options.target:
-        return {}, None
+        return options.width or {}, None
     if len(options.target) > 1 or "=" in options.target[0]:
         return widths_in(options.target), None
     model = blueprint(options.target[0], pairs(options.target_args, "--target-args"), "--target").build()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..names import CORRECTION_NAMES, NETWORK_NAMES
 from .records import Option
-from .values import count, seed, shape, size
+from .values import count, factor, seed, shape, size
 
 MESSAGES = (
     Option(("--json",), "print the result as JSON", "messages", switch=True),
@@ -68,8 +68,12 @@ WEIGHTS = Option(
 TARGET = (
     WEIGHTS,
     Option(
-        ("--target",), "a model of other widths, or SPACE=WIDTH ...", "target", "SPEC", number="+", is_path=True,
-        told=True, again=True,
+        ("--target",), "a model of other widths, or SPACE=WIDTH ..., in units or as a factor: 'conv*=1.5'", "target",
+        "SPEC", number="+", is_path=True, told=True, again=True,
+    ),
+    Option(
+        ("--width",), "how many times as wide as the first model the result is, such as 1.25", "target", "FACTOR",
+        factor, told=True, again=True,
     ),
     Option(("--target-args",), "arguments of the target's factory", "target", pairs=True, again=True),
 )  # fmt: skip

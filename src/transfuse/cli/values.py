@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from argparse import ArgumentTypeError
 from collections.abc import Sequence
+from math import inf
 from typing import Any
 
 from ..errors import InputError
@@ -65,12 +66,27 @@ def pairs(texts: Sequence[str], flag: str) -> dict[str, Any]:
     return found
 
 
-def widths_in(texts: Sequence[str]) -> dict[str, int]:
-    """`["conv.out=32"]` as `{"conv.out": 32}`: the widths of spaces that --target names."""
-    found = {}
+def factor(text: str) -> float:
+    """A factor of widths, such as 1.5."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value < inf:
+        raise ArgumentTypeError(f"{text!r} is no factor of widths; expected a number above 0, such as 1.5")
+    return value
+
+
+def widths_in(texts: Sequence[str]) -> dict[str, int | float]:
+    """`["conv.out=32", "fc*=1.5"]` as `{"conv.out": 32, "fc*": 1.5}`: the widths of spaces that --target names."""
+    found: dict[str, int | float] = {}
     for text in texts:
-        name, equals, width = text.partition("=")
-        if not equals or not width.isdecimal():
-            raise InputError(f"--target {text!r}: expected SPACE=WIDTH, or one model such as mlplarge")
-        found[name] = int(width)
+        name, _, width = text.partition("=")
+        try:
+            found[name] = int(width) if width.isdecimal() else factor(width)
+        except ArgumentTypeError as error:
+            raise InputError(
+                f"--target {text!r}: expected SPACE=WIDTH, a number of units or a factor with a point, such as 1.5; or "
+                "one model such as mlplarge"
+            ) from error
     return found

@@ -12,14 +12,13 @@ than classes are rarely both. The result says what was chosen and why, and `aim=
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from ..activations import Batches
-from ..modules import are_class_scores, tensors_in
+from ..modules import are_class_scores
 
 MEAN, EVIDENCE, AUTO_AIM = "mean", "evidence", "auto"
 OFTEN = 0.5  # of its fair share of inputs: a class that is named so often is known
@@ -86,17 +85,20 @@ class Answers:
         return f"{self.known_to_some} of {self.named.shape[1]} classes are named by some models only"
 
 
-@torch.no_grad()
-def answers(parents: Sequence[nn.Module], batches: Batches) -> Answers | None:
-    """What the parents say about inputs; none where their outputs do not have the shape of class scores."""
-    named, sure, count = None, torch.zeros(len(parents)), 0
-    for batch in batches:
-        outputs = [tensors_in(batch.run(parent)) for parent in parents]
+def answers(given: Iterable[Sequence[Sequence[Tensor]]]) -> Answers | None:
+    """What the parents say about inputs; none where their outputs do not have the shape of class scores.
+
+    Args:
+        given: For each batch the outputs of every parent.
+    """
+    named: Tensor | None = None
+    largest = []
+    for outputs in given:
         if any(len(each) != 1 or not are_class_scores(each[0]) for each in outputs):
             return None
-        largest, classes = torch.stack([each[0].softmax(1) for each in outputs]).max(2)
+        sure, classes = torch.stack([each[0].softmax(1) for each in outputs]).max(2)
         width = outputs[0][0].shape[1]
         found = torch.stack([each.cpu().bincount(minlength=width) for each in classes])
         named = found if named is None else named + found
-        sure, count = sure + largest.sum(1).cpu(), count + classes.shape[1]
-    return None if named is None else Answers(named, float(sure.min()) / count)
+        largest.append(sure.cpu())
+    return None if named is None else Answers(named, float(torch.cat(largest, 1).mean(1).min()))

@@ -154,9 +154,8 @@ def best_of(
         scores = {name: judging.disagreement(each) for name, each in tried.items()} if start.parents else {}
         chosen = min(tried, key=lambda name: scores.get(name, 0.0))
         left = task.left_out() if chosen != NONE and CORRECTIONS[chosen].needs_parents else []
-        control = (
-            None if forced or len(start.parents) < 2 else nearest_control(start.parents, start.weights, start.supported)
-        )
+        compared = not forced and len(start.parents) > 1
+        control = nearest_control(start.parents, start.weights, start.supported, given=task.given) if compared else None
     result = tried[chosen]
     for module, before in zip(result.modules(), start.model.modules(), strict=True):
         module.training = before.training

@@ -19,7 +19,7 @@ from ..activations import Batches
 from ..modules import alone, undisturbed
 from .aims import AUTO_AIM, MEAN
 from .refit import refit_site
-from .task import Task, aiming
+from .task import Given, Task, aiming
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,8 +46,9 @@ class Control:
 
 @alone()
 def refitted_parent(
-    parent: nn.Module, parents: Sequence[nn.Module], weights: Sequence[float], batches: Batches, aim: str = AUTO_AIM
-) -> nn.Module:
+    parent: nn.Module, parents: Sequence[nn.Module], weights: Sequence[float], batches: Batches, aim: str = AUTO_AIM,
+    given: Given | None = None,
+) -> nn.Module:  # fmt: skip
     """A copy of one parent whose last layer is refitted to the mean of all parents' outputs.
 
     The ridge is towards the parent's own last layer, and is chosen on held-out batches; without an improvement there,
@@ -59,6 +60,7 @@ def refitted_parent(
         weights: Proportions of the parents, summing to 1.
         batches: Inputs without labels.
         aim: What is aimed at: a row of `AIMS`, or `auto`.
+        given: What the parents give on the batches, where some of it is known.
 
     Example:
         >>> import torch
@@ -69,7 +71,7 @@ def refitted_parent(
     """
     with undisturbed(parent, *parents):
         own = copy.deepcopy(parent)
-        task, _ = aiming(Task(own, parents, weights, batches), aim)
+        task, _ = aiming(Task(own, parents, weights, batches, given=given or Given()), aim)
         bent = task.bent()
         for name, calls in _last_sites(task).items():
             refit_site(task, partial(task.samples, name, calls), bent=name in bent)
@@ -80,8 +82,9 @@ def refitted_parent(
 
 @alone()
 def nearest_control(
-    parents: Sequence[nn.Module], weights: Sequence[float], batches: Batches, aim: str = AUTO_AIM
-) -> Control:
+    parents: Sequence[nn.Module], weights: Sequence[float], batches: Batches, aim: str = AUTO_AIM,
+    given: Given | None = None,
+) -> Control:  # fmt: skip
     """The parent that comes nearest to the mean of all parents' outputs when its last layer is refitted.
 
     Args:
@@ -89,6 +92,7 @@ def nearest_control(
         weights: Proportions of the parents, summing to 1.
         batches: Inputs without labels; those that are held out choose.
         aim: What is aimed at: a row of `AIMS`, or `auto`.
+        given: What the parents give on the batches, where some of it is known.
 
     Example:
         >>> import torch
@@ -96,11 +100,11 @@ def nearest_control(
         >>> nearest_control([net, net], [0.5, 0.5], Batches.of(torch.randn(100, 3))).disagreement
         0.0
     """
-    found = []
+    found, given = [], given or Given()
     for number, parent in enumerate(parents, start=1):
-        model = refitted_parent(parent, parents, weights, batches, aim)
+        model = refitted_parent(parent, parents, weights, batches, aim, given)
         with undisturbed(model, *parents):
-            judging, _ = aiming(Task(model, parents, weights, batches), aim)
+            judging, _ = aiming(Task(model, parents, weights, batches, given=given), aim)
             found.append(Control(number, model, judging.disagreement(model), judging.aim))
     return min(found, key=lambda control: control.disagreement)
 

@@ -13,13 +13,13 @@ and the equations of samples that count alike, whose solution they start from, l
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-RIDGES = (1e-3, 1e-2, 1e-1, 1.0, 10.0)  # that are tried, in mean squares of a feature
+RIDGES = (1e-3, 1e-2, 1e-1, 1.0, 10.0)  # that may be tried, in mean squares of a feature
 STEPS = 10  # of conjugate gradients, at most: each goes through all samples
 ENOUGH = 1e-4  # of the squared gradient may be left when they stop
 TINY = 1e-300  # keeps divisions by zero away
@@ -63,13 +63,12 @@ class Equations:
 
     def solve(self, start: Tensor, ridge: float, *, constant: bool) -> Tensor:
         """The matrix that fits best, with a ridge towards `start`; a constant is free."""
-        return next(self.solutions(start, (ridge,), constant=constant))
+        return self.solver(start, constant=constant)(ridge)
 
-    def solutions(self, start: Tensor, ridges: Iterable[float], *, constant: bool) -> Iterator[Tensor]:
-        """The matrix that fits best, for each of several ridges towards `start`; a constant is free."""
+    def solver(self, start: Tensor, *, constant: bool) -> Callable[[float], Tensor]:
+        """The matrix that fits best, as a function of the ridge towards `start`; a constant is free."""
         missing = self.cross - self.gram @ start.T
-        for ridge in ridges:
-            yield start + torch.cholesky_solve(missing, self._factor(ridge, constant)).T
+        return lambda ridge: start + torch.cholesky_solve(missing, self._factor(ridge, constant)).T
 
     def solve_weighted(
         self, start: Tensor, found: Tensor, ridge: float, weighted: Callable[[], Iterable[Weighted]], *, mean: float,
@@ -160,21 +159,26 @@ class Few:
         """Sum of squared differences between outputs and what a matrix [rows, d] makes of the features."""
         return float(self._missing(matrix).square().sum())
 
-    def solutions(self, start: Tensor, ridges: Iterable[float], *, constant: bool) -> Iterator[Tensor]:
-        """The matrix that fits best, for each of several ridges towards `start`; a constant is free."""
+    def solver(self, start: Tensor, *, constant: bool) -> Callable[[float], Tensor]:
+        """The matrix that fits best, as a function of the ridge towards `start`; a constant is free."""
         free, missing = self.features.double(), self._missing(start)
         size = free[:, : free.shape[1] - constant].square().sum(0).mean()
         one = free[:, -1:]
         if constant:  # what a constant makes good is no longer missing
             free, missing = (each - one @ (one.T @ each) / one.square().sum() for each in (free, missing))
         kernel, own = free @ free.T, torch.eye(len(free), dtype=torch.float64, device=free.device)
-        for ridge in ridges:
+        rows = free.to(self.features)  # no sum over these cancels: single precision does, in half the time
+
+        def solved(ridge: float) -> Tensor:
+            """The matrix that fits best with one ridge."""
             factor = torch.linalg.cholesky(kernel + (ridge * size + (1e-10 * size).clamp_min(1e-30)) * own)
-            change = torch.cholesky_solve(missing, factor).T @ free
+            change = (torch.cholesky_solve(missing, factor).T.to(rows) @ rows).double()
             if constant:
                 left = self._missing(start + change)
                 change[:, -1] += (one.T @ left / one.square().sum())[0]
-            yield start + change
+            return start + change
+
+        return solved
 
     def solve_weighted(
         self, start: Tensor, found: Tensor, ridge: float, weighted: Callable[[], Iterable[Weighted]], *, mean: float,

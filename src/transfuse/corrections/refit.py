@@ -13,7 +13,7 @@ then weighted by its slope (`slopes`).
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from functools import partial
+from functools import cache, partial
 from operator import add
 
 import torch
@@ -75,17 +75,29 @@ def _equations(samples: Iterator[Sample]) -> tuple[Seen | None, list[LeastSquare
 def _best_ridge(
     start: PartMatrices, fit: Sequence[LeastSquares], judge: Sequence[LeastSquares], *, constant: bool
 ) -> tuple[float, PartMatrices] | None:
-    """The ridge with the smallest residual where it is judged, and what it gives; nothing if that is no better."""
+    """The ridge with the smallest residual where it is judged, and what it gives; nothing if that is no better.
+
+    The residual falls towards the best ridge and rises behind it, so the way is from the middle one downhill.
+    """
+    solvers = [eqs.solver(v, constant=constant) for v, eqs in zip(start, fit, strict=True)]
 
     def residual(found: PartMatrices) -> float:
+        """What is left where it is judged."""
         return sum(eqs.residual(matrix) for matrix, eqs in zip(found, judge, strict=True))
 
-    best, least = None, residual(start) - 1e-9 * sum(float(eqs.energy.sum()) for eqs in judge)
-    solutions = [eqs.solutions(v, RIDGES, constant=constant) for v, eqs in zip(start, fit, strict=True)]
-    for ridge, *found in zip(RIDGES, *solutions, strict=True):
-        if (value := residual(found)) < least:
-            best, least = (ridge, found), value
-    return best
+    @cache
+    def tried(number: int) -> tuple[float, PartMatrices]:
+        """What one of the ridges leaves, and what it gives."""
+        found = [solved(RIDGES[number]) for solved in solvers]
+        return residual(found), found
+
+    at = len(RIDGES) // 2
+    for step in (1, -1):
+        while 0 <= at + step < len(RIDGES) and tried(at + step)[0] < tried(at)[0]:
+            at += step
+    least, best = tried(at)
+    enough = residual(start) - 1e-9 * sum(float(eqs.energy.sum()) for eqs in judge)
+    return (RIDGES[at], best) if least < enough else None
 
 
 def _moments(new: PartMatrices, equations: Sequence[LeastSquares]) -> tuple[Tensor, Tensor]:

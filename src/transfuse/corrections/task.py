@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor, nn
@@ -38,6 +37,23 @@ class Sample:
 
 
 @dataclass(frozen=True, eq=False)
+class Given:
+    """What networks that do not change give on batches: each is run once on each, however often it is asked for."""
+
+    kept: dict[tuple[nn.Module, int], list[Tensor]] = field(default_factory=dict)
+
+    def by(self, model: nn.Module, number: int, batch: Batch) -> list[Tensor]:
+        """The outputs of a network on the batch of some number; computed again where they are too much to keep."""
+        if (model, number) not in self.kept:
+            with torch.no_grad():
+                found = [tensor.clone() for tensor in tensors_in(batch.run(model))]  # it may write to them again
+            if sum(x.nbytes for each in (*self.kept.values(), found) for x in each) > MEMORY:
+                return found
+            self.kept[model, number] = found
+        return self.kept[model, number]
+
+
+@dataclass(frozen=True, eq=False)
 class Task:
     """A correction to make: the network to change, the parents to go by, and inputs.
 
@@ -52,6 +68,7 @@ class Task:
         units: How units of the parents become units of the network; none where no layout is known.
         aim: What is aimed at: a row of `AIMS`.
         ends: Names of the weights whose sites give the outputs, where the aim is another than the mean.
+        given: What the parents give on the batches.
     """
 
     network: nn.Module
@@ -63,6 +80,7 @@ class Task:
     units: Units | None = None
     aim: str = MEAN
     ends: frozenset[str] = frozenset()
+    given: Given = field(default_factory=Given)
 
     def sites(self) -> dict[str, int]:
         """Names of the weights in the order in which the network applies them, and how often it does.
@@ -123,11 +141,12 @@ class Task:
         if seen.recurrence and seen.recurrence.kind == "gru":  # both halves of the candidate, one after the other
             ours, theirs = (size // 3 for size in matrix.shape)
             matrix = torch.block_diag(matrix, matrix[2 * ours :, 2 * theirs :])
-        return (values.movedim(channels, -1) @ matrix.T).movedim(-1, channels)
+        return carried_along(matrix, values, channels)
 
-    def _aimed(self, result: Any) -> Any:
-        """What is aimed at, of what a parent gives."""
-        return result if self.aim == MEAN else [AIMS[self.aim].of(scores) for scores in tensors_in(result)]
+    def parents_outputs(self) -> Iterator[tuple[Batch, list[list[Tensor]]]]:
+        """All batches, each with what every parent gives on it."""
+        for number, batch in enumerate(self.batches):
+            yield batch, [self.given.by(parent, number, batch) for parent in self.parents]
 
     def samples(
         self, name: str, calls: int, remembered: Sequence[tuple[Batch, Means]] | None = None
@@ -166,10 +185,11 @@ class Task:
         """
         distance = size = 0.0
         with torch.no_grad():
-            for batch in self.batches:
+            for number, batch in enumerate(self.batches):
                 if batch.judges:
                     own = numbers_in(batch.run(model))
-                    mean = self.mean([numbers_in(self._aimed(batch.run(parent))) for parent in self.parents])
+                    outputs = (self.given.by(parent, number, batch) for parent in self.parents)
+                    mean = self.mean([numbers_in([AIMS[self.aim].of(each) for each in one]) for one in outputs])
                     distance += batch.weight * float((own - mean).square().sum())
                     size += batch.weight * float(mean.square().sum())
         return distance / size if size else float(distance > 0)
@@ -188,12 +208,24 @@ def aiming(task: Task, aim: str) -> tuple[Task, str]:
     if aim == MEAN or len(task.parents) < 2:
         return task, ""
     ends = task.outputs()
-    found = answers(task.parents, task.batches) if ends else None
+    found = answers(outputs for _, outputs in task.parents_outputs()) if ends else None
     if aim != AUTO_AIM:
         if found is None and AIMS[aim].needs_classes:
             raise InputError(f"aim is {aim!r}, but outputs are no class scores of a last layer; use {MEAN}")
         return replace(task, aim=aim, ends=ends), "as asked for"
     return (replace(task, aim=EVIDENCE, ends=ends), str(found)) if found and found.differ else (task, "")
+
+
+def carried_along(matrix: Tensor, values: Tensor, axis: int) -> Tensor:
+    """Values, carried along one axis by a matrix [network's rows, parent's rows].
+
+    Where each row is a multiple of one other, as with units that are selected, they are gathered: a product of matrices
+    takes many times as long.
+    """
+    if int(matrix.count_nonzero(1).max()) > 1:
+        return (values.movedim(axis, -1) @ matrix.T).movedim(-1, axis)
+    gathered = values.index_select(axis, matrix.abs().argmax(1))
+    return gathered * matrix.sum(1).view(-1, *[1] * (-1 - axis))
 
 
 def check_numbers(name: str, *sums: Tensor) -> None:

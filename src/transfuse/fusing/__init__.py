@@ -4,12 +4,14 @@ from .checking import Chosen, Ready
 from .networks import align, fuse
 from .pipeline import fuse_states, fused_states
 from .results import FusedStates, Fusion
+from .widths import Widths
 
 __all__ = [
     "Chosen",
     "FusedStates",
     "Fusion",
     "Ready",
+    "Widths",
     "align",
     "fuse",
     "fuse_states",

@@ -17,11 +17,12 @@ from torch import Tensor, nn
 from ..arguments import told
 from ..barycenter import Couplings
 from ..errors import InputError, WidthWarning, listing
-from ..layout import Layout, Run
+from ..layout import Layout
 from ..methods import Method, method_named
 from ..modules import place_of, shares_of
 from ..types import State
 from .known import known_couplings
+from .widths import Widths, named_widths, target_widths
 
 
 def network_list(models: Any) -> list[nn.Module]:
@@ -87,44 +88,20 @@ class Ready:
     @staticmethod
     def of(
         states: Sequence[State], layout: Layout, *, weights: Sequence[float] | None = None,
-        widths: Mapping[str, int] | None = None, couplings: Sequence[State | None] | None = None,
+        widths: Widths | None = None, couplings: Sequence[State | None] | None = None,
     ) -> Ready:  # fmt: skip
-        """States that fit a layout, with proportions (default: equal), some widths of the target, known couplings.
+        """States that fit a layout, with proportions (default: equal), widths of the target, known couplings.
 
         Raises:
             InputError: there are other numbers of weights, the target cannot have these widths, or couplings do not
                 fit.
         """
         shares = shares_of(weights, len(states))
-        wanted = target_widths(layout, layout.widths(states[0]), widths or {})
+        own = layout.widths(states[0])
+        asked = named_widths(own, {} if widths is None else widths)
+        wanted = target_widths(layout, own, asked)
         known = known_couplings(couplings, states, layout, wanted)
-        return Ready(states, layout, shares, wanted, frozenset(widths or ()), known)
-
-
-def target_widths(layout: Layout, own: Mapping[str, int], wanted: Mapping[str, int]) -> dict[str, int]:
-    """The widths of the result: those asked for, and the first model's where none is."""
-    problems = [f"no space is called {name!r}" for name in wanted if name not in own]
-    problems += [f"space {name} cannot have {width!r} units" for name, width in wanted.items() if width < 1]
-    listed = {
-        slot.space
-        for axes in layout.tensors.values()
-        for axis in axes
-        for run in axis.segments
-        if isinstance(run, Run) and run.units is not None
-        for slot in run.cell
-    }
-    for name in sorted(listed & wanted.keys()):
-        if wanted[name] != own[name]:
-            problems.append(f"space {name} is listed unit by unit in the layout and keeps its {own[name]} units")
-    if not problems:
-        objections = (layout.growth_objection(name, own[name], width) for name, width in wanted.items())
-        problems = [objection for objection in objections if objection]
-    if problems:
-        known = ", ".join(own) or "none"
-        raise InputError(
-            listing(f"the target cannot have these widths (the spaces of this network: {known}):", problems)
-        )
-    return {**own, **wanted}
+        return Ready(states, layout, shares, wanted, frozenset(asked), known)
 
 
 def warn_of_widths(ready: Ready) -> None:

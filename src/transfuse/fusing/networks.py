@@ -5,7 +5,7 @@ The models are never modified. Everything that cannot work is refused before wor
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,7 +20,6 @@ from ..arguments import (
     SWITCH,
     TEXT,
     WEIGHTS,
-    WIDTHS,
     check_arguments,
     either,
     optional,
@@ -52,6 +51,7 @@ from .inputs import Inputs, TermsName
 from .pipeline import fused_states
 from .results import FusedStates, Fusion
 from .verifying import Verified, verified
+from .widths import WIDTHS, Widths
 from .working import type_of, working_state
 
 TARGET = optional(either(NETWORK, WIDTHS))
@@ -59,7 +59,7 @@ TARGET = optional(either(NETWORK, WIDTHS))
 
 def fuse(  # noqa: PLR0913
     models: Sequence[nn.Module], example_inputs: Any = None, *, method: str = "auto",
-    weights: Sequence[float] | None = None, target: nn.Module | Mapping[str, int] | None = None,
+    weights: Sequence[float] | None = None, target: nn.Module | Widths | None = None,
     layout: Layout | None = None, data: Any = None, terms: TermsName | None = None, correct: str | None = None,
     synthetic: bool = True, forward: Forward | None = None, outputs: Callable[[Any], Any] | None = None, seed: int = 0,
     progress: Progress = False, check: bool = True, aim: str = AUTO_AIM, **options: Any,
@@ -73,8 +73,9 @@ def fuse(  # noqa: PLR0913
         example_inputs: For tracing: a tensor, a tuple of positional arguments, or a dict of keyword arguments.
         method: A row of `transfuse.METHODS`.
         weights: Proportions of the models, non-negative; default: equal.
-        target: Widths of the result: a module of these widths, or the width of some spaces (the layers of the first
-            model are rebuilt then); default: the widths of the first model. Models of other widths compute the same in
+        target: Widths of the result: a module of these widths; or the width of some spaces, by name or pattern, in
+            units or as a factor (`{"conv*": 1.5}`); or one factor for all spaces (`1.5`): the layers of the first model
+            are rebuilt then. Default: the widths of the first model. Models of other widths compute the same in
             `aligned` only if they are narrower and can grow; a `WidthWarning` says where they cannot, and where units
             of a wider model merge though no target was given.
         layout: A layout, instead of tracing the first model.
@@ -162,7 +163,7 @@ class _Given:
 
     models: list[nn.Module]
     states: list[dict[str, Tensor]]
-    target: nn.Module | Mapping[str, int] | None
+    target: nn.Module | Widths | None
     layout: Layout
     held: Verified
     notes: list[str]
@@ -188,8 +189,8 @@ class _Given:
         return _Given(own, states, target, layout, held, notes)
 
     @property
-    def widths(self) -> Mapping[str, int] | None:
-        """The widths that were asked for, by space."""
+    def widths(self) -> Widths | None:
+        """The widths that were asked for."""
         return self.layout.widths(model_state(self.target)) if isinstance(self.target, nn.Module) else self.target
 
     @property
@@ -211,7 +212,7 @@ class _Given:
 def _finished(given: _Given, how: _Wanted, states: FusedStates, inputs: Inputs, progress: Progress) -> Fusion:
     """Modules with the fused states, held to their models and corrected."""
     fused = with_state(given.into, states.state)
-    if isinstance(given.target, Mapping) and how.example_inputs is not None:
+    if not isinstance(given.target, nn.Module | None) and how.example_inputs is not None:
         _check_rebuilt(fused, how.example_inputs)
     pairs = zip(given.models, states.aligned, strict=True)
     aligned = tuple(_aligned(model, given.into, state) for model, state in pairs)

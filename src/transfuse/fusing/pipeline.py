@@ -8,7 +8,7 @@ written. Not here: modules, data, files.
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,6 @@ from ..arguments import (
     SWITCH,
     TEXT,
     WEIGHTS,
-    WIDTHS,
     check_arguments,
     instance,
     many,
@@ -37,6 +36,7 @@ from .checking import Chosen, Ready, check_states, warn_of_widths
 from .elsewhere import ENDINGS, SENT, Sent, received
 from .outputs import as_first_model, eager_outputs, lazy_outputs
 from .results import FusedStates
+from .widths import WIDTHS, Widths
 from .working import own_order, type_of, working_states
 
 ACTIVATIONS = instance(Terms, "activations, which `fuse` makes of data")
@@ -45,7 +45,7 @@ COUPLINGS = many(optional(STATE), "a list with a mapping of matrices by space, o
 
 def fuse_states(  # noqa: PLR0913
     states: Sequence[Sent], layout: Layout, *, method: str = "auto", weights: Sequence[float] | None = None,
-    widths: Mapping[str, int] | None = None, activations: Terms | None = None, aligned: bool = True,
+    widths: Widths | None = None, activations: Terms | None = None, aligned: bool = True,
     low_memory: bool = False, seed: int = 0, progress: Progress = False, may_lack: Collection[str] = (),
     couplings: Sequence[State | None] | None = None, **options: Any,
 ) -> FusedStates:  # fmt: skip
@@ -58,7 +58,7 @@ def fuse_states(  # noqa: PLR0913
         layout: Which axes move together.
         method: A row of `transfuse.METHODS`.
         weights: Proportions of the states, non-negative; default: equal.
-        widths: Widths of the result by space; default: those of the first state.
+        widths: Widths of the result by space or pattern, in units or as a factor, or one factor for all; see `fuse`.
         activations: What units are matched by, beside weights or instead.
         aligned: Give every model in the common order as well: as much memory as the models.
         low_memory: Keep no tensor of lazy states: nothing but couplings, factors of units and a sum of the models

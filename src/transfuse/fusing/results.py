@@ -14,13 +14,14 @@ from ..barycenter import CouplingMatrices, Step
 from ..corrections import NONE, Corrected
 from ..landscape import Workers
 from ..layout import Layout
+from ..lazy import entries_of
 from ..progress import Progress
 from ..renamed import telling_new_names
 from ..types import State
 from .verifying import NOT_RUN, Check
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class FusedStates:
     """What fusing states gives.
 
@@ -55,10 +56,13 @@ class FusedStates:
         """What was fused, how it ended, and that nothing was run, in five lines."""
         return f"{self.summary}\ncheck: {NOT_RUN}"
 
+    __repr__ = __str__  # tensors and couplings would fill a screen
+
     @property
     def summary(self) -> str:
         """What was fused, how, and how it ended, in four lines."""
-        spaces = ", ".join(f"{space.name} {space.units}" for space in self.layout.spaces) or "none"
+        widths = self.layout.widths(entries_of(self.state))
+        spaces = ", ".join(f"{name} {width}" for name, width in widths.items()) or "none"
         shares = ", ".join(f"{weight:.3g}" for weight in self.weights)
         return (
             f"{len(self.weights)} models fused by {self.method} (weights {shares})\n"
@@ -67,7 +71,7 @@ class FusedStates:
 
 
 @telling_new_names
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Fusion:
     """Fused modules: `model`, and every input as a module in the common order, beside what fusing states gives.
 
@@ -106,6 +110,8 @@ class Fusion:
     def __str__(self) -> str:
         """What was fused, how it ended, which correction was made, and what was checked, in six lines."""
         return f"{self.states.summary}\ncorrection: {self.correction}\ncheck: {self.check}"
+
+    __repr__ = __str__  # networks and tensors would fill a screen
 
     def report(  # noqa: PLR0913
         self, path: str | os.PathLike[str], evaluate: Any = None, *, title: str | None = None, points: int = 25,

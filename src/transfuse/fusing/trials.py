@@ -62,7 +62,7 @@ class Trial:
     @cached_property
     def noise(self) -> list[Tensor]:
         """By how much each column of each output may differ by rounding alone."""
-        with undisturbed(self.model):
+        with undisturbed(self.model, briefly=True):
             others = self.run(self.model, _nudged(model_state(self.model)), self.inputs)
         return [_tremor(output, other) for output, other in zip(self.outputs, others, strict=False)]
 

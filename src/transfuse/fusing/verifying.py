@@ -90,7 +90,7 @@ class Verified:
             return None, ""
         if _same_state(model, network):
             return 0.0, ""
-        with undisturbed(network):
+        with undisturbed(network, briefly=True):
             excess, share = trial.distance(self.passes(network, model_state(network), trial.inputs), ALIGNED)
         if excess <= ALIGNED:
             return share, ""
@@ -125,7 +125,7 @@ def verified(models: Sequence[nn.Module], inputs: Arguments | None) -> Verified:
     started = time.perf_counter()
     passes = Passes()
     notes: list[str] = []
-    with undisturbed(*models):
+    with undisturbed(*models, briefly=True):
         # The first model runs by itself before it gets other states: what it keeps at its first call is its own then.
         trials: list[Trial | None] = [_tried(models[0], inputs, 1, passes)]
         for number, model in enumerate(models[1:], start=2):

@@ -71,7 +71,7 @@ def chosen_images(
     like: Tensor = pytree.tree_leaves((example.args, dict(example.kwargs)))[place]
     kind, why = _by_look(like)
     kinds = {each: Images(place, like, GENERATORS[each]) for each in (kind, *_others(kind, like))}
-    trial = _Trial(models, example, seed)
+    trial = _Comparison(models, example, seed)
     distances = {each: distance for each, images in kinds.items() if (distance := trial.of(images)) is not None}
     if distances and invertible and (noise := trial.of_noise()) is not None:
         distances[NOISE] = noise
@@ -82,7 +82,7 @@ def chosen_images(
 
 
 @dataclass(frozen=True, eq=False)
-class _Trial:
+class _Comparison:
     """A few inputs of each kind, compared with what the batch norms of networks remember."""
 
     models: Sequence[nn.Module]

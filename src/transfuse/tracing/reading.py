@@ -1,12 +1,13 @@
-"""Reading a recording: every operation by its rule, from the first placeholder to the outputs.
+"""Reading recordings: every operation by its rule, from the first placeholder to the outputs.
 
-In: a recording and a table of rules. Out: the registry of units, and the ids on the axes of each tensor of the state.
+In: recordings of one network, one for each way through its code, and a table of rules. Out: the registry of units, and
+the ids on the axes of each tensor of the state.
 """
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -46,31 +47,37 @@ class Reading:
 
 
 def read(
-    recording: Recording, state: Mapping[str, Tensor], *, rules: Mapping[str, Rule], unknown: Unknown = "fix"
+    recordings: Iterable[Recording], state: Mapping[str, Tensor], *, rules: Mapping[str, Rule], unknown: Unknown = "fix"
 ) -> Reading:
-    """Read every operation of a recording by its rule.
+    """Read every operation by its rule, in all recordings of one network: what is found holds for each of them.
 
     Raises:
         TraceError: for an operation without a rule, if `unknown` is "raise".
     """
-    reader = _Reader(recording, state, rules, unknown)
-    for node in recording.graph.nodes:
-        if node in reader.live or node in reader.idle:
-            reader.step(node)
+    reader = _Reader(state, rules, unknown)
+    for recording in recordings:
+        reader.follow(recording)
     return reader.reading
 
 
 class _Reader:
-    def __init__(
-        self, recording: Recording, state: Mapping[str, Tensor], rules: Mapping[str, Rule], unknown: Unknown
-    ) -> None:
-        self.recording, self.state, self.rules, self.unknown = recording, state, rules, unknown
+    def __init__(self, state: Mapping[str, Tensor], rules: Mapping[str, Rule], unknown: Unknown) -> None:
+        self.state, self.rules, self.unknown = state, rules, unknown
         self.algebra = Algebra()
         self.reading = Reading(self.algebra.registry)
+        self.parameters: dict[str, Labels] = {}  # of all recordings: a tensor has the same units in each
+        self.effective: set[str] = set()  # tensors that are not idle in each of them
+
+    def follow(self, recording: Recording) -> None:
+        self.recording = recording
         self.values: dict[fx.Node, Any] = {}
         self.live = _live(recording.graph)
         self.idle = _idle(recording, self.live)
         self.memory = Memory() if any(map(mutates, recording.graph.nodes)) else None
+        for node in recording.graph.nodes:
+            if node in self.live or node in self.idle:
+                self.step(node)
+        self.reading.idle = self.reading.used - self.effective
 
     def step(self, node: fx.Node) -> None:
         if node.op == "placeholder":
@@ -108,14 +115,15 @@ class _Reader:
             return self.algebra.source(example.shape) if isinstance(example, Tensor) else example
         tensor = self.state[name]
         self.reading.used.add(name)
-        if node not in self.live:
-            self.reading.idle.add(name)
+        if node in self.live:
+            self.effective.add(name)
         if not (tensor.is_floating_point() or tensor.is_complex()):
             return tensor.clone()
-        labels = self.algebra.parameter(tensor.shape)
-        axes = [axis for axis, length in enumerate(tensor.shape) if length > 1]
-        self.reading.ids[name] = {axis: ids.reshape(-1) for axis, ids in zip(axes, labels.units, strict=True)}
-        return labels
+        if name not in self.parameters:
+            labels = self.parameters[name] = self.algebra.parameter(tensor.shape)
+            axes = [axis for axis, length in enumerate(tensor.shape) if length > 1]
+            self.reading.ids[name] = {axis: ids.reshape(-1) for axis, ids in zip(axes, labels.units, strict=True)}
+        return self.parameters[name]
 
     def _output(self, node: fx.Node) -> None:
         self.algebra.where = ""

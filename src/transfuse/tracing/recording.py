@@ -13,7 +13,7 @@ import logging
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import torch
@@ -24,6 +24,7 @@ from torch.utils import _pytree as pytree
 
 from ..errors import TraceError
 from ..modules import Arguments, canonical_names, first_line, tensors_in
+from .branches import AS_IS, Question, Questions, Turned
 from .leaving import Leaving
 
 Recorder = Literal["export", "eager"]
@@ -38,12 +39,14 @@ class Recording:
         attributes: Constant tensors that the graph reads by name.
         state: Placeholder name -> name of the tensor in the state.
         constants: Placeholder name -> constant value.
+        asked: How often values were asked for their truth, by place in the code; export refuses where they are.
     """
 
     graph: fx.Graph
     attributes: Mapping[str, Tensor]
     state: Mapping[str, str]
     constants: Mapping[str, Any]
+    asked: Mapping[Question, int] = field(default_factory=dict)
 
 
 def record(
@@ -61,7 +64,7 @@ def record(
                 raise TraceError(f"torch.export refuses this model: {first_line(error)}") from error
             refusal = first_line(error)
     try:
-        return _recorded(model, state, inputs)
+        return recorded(model, state, inputs)
     except Exception as error:
         raise TraceError(
             f"{type(model).__name__} can neither be exported ({refusal or 'not tried'}) nor recorded eagerly "
@@ -121,7 +124,9 @@ def _depends_on_data(node: fx.Node) -> bool:
     return any(isinstance(number, torch.SymInt | torch.SymFloat | torch.SymBool) for number in [*values, *numbers])
 
 
-def _recorded(model: nn.Module, state: Mapping[str, Tensor], inputs: Arguments) -> Recording:
+def recorded(model: nn.Module, state: Mapping[str, Tensor], inputs: Arguments, turned: Turned = AS_IS) -> Recording:
+    """Record what really runs on the inputs, with some answers to questions of the forward pass turned."""
+    questions = Questions(turned)
     leaves, spec = pytree.tree_flatten((inputs.args, dict(inputs.kwargs)))
     where = [index for index, leaf in enumerate(leaves) if isinstance(leaf, Tensor)]
     canonical = canonical_names(state)
@@ -137,7 +142,7 @@ def _recorded(model: nn.Module, state: Mapping[str, Tensor], inputs: Arguments) 
         for index, tensor in zip(where, tensors, strict=True):
             filled[index] = tensor
         args, kwargs = pytree.tree_unflatten(filled, spec)
-        with Leaving():
+        with Leaving(), questions:
             return tensors_in(torch.func.functional_call(model, own, args, kwargs))
 
     traced = make_fx(
@@ -149,7 +154,7 @@ def _recorded(model: nn.Module, state: Mapping[str, Tensor], inputs: Arguments) 
     )(own, [leaves[index] for index in where])
     placeholders = [node.name for node in traced.graph.nodes if node.op == "placeholder"]
     names = dict(zip(placeholders, own, strict=False))
-    return Recording(traced.graph, _attributes(traced), names, {})
+    return Recording(traced.graph, _attributes(traced), names, {}, questions.asked)
 
 
 def _attributes(module: fx.GraphModule) -> dict[str, Tensor]:

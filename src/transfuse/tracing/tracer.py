@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -11,13 +11,23 @@ import torch
 from torch import Tensor, nn
 
 from ..arguments import FUNCTION, NETWORK, SEED, SWITCH, check_arguments, instance, mapping, optional
-from ..errors import InputError, TraceWarning
+from ..errors import InputError, TraceWarning, listing
 from ..layout import Layout
-from ..modules import Arguments, canonical_names, check_model, check_runs, model_state, undisturbed, unwrapped
+from ..modules import (
+    Arguments,
+    canonical_names,
+    check_model,
+    check_runs,
+    first_line,
+    model_state,
+    undisturbed,
+    unwrapped,
+)
 from ..types import State
+from .branches import Question, Questions, Turned, Unseen, explored
 from .proof import verify
 from .reading import Reading, Unknown, read
-from .recording import Recorder, record
+from .recording import Recorder, Recording, record, recorded
 from .resolving import resolve
 from .rules import RULES, Rule
 from .untaken import Unused, without_untaken
@@ -89,15 +99,62 @@ def trace(  # noqa: PLR0913
         if outputs is not None:  # the hook goes with all else that is put back
             model.register_forward_hook(lambda module, args, result: outputs(result))
         check_runs(model, state, inputs)
-        recording = record(model, state, inputs, recorder)
+        first = record(model, state, inputs, recorder)
+        ways, unseen = _other_ways(model, state, inputs, first)
         with _on_cpu():
-            reading = read(recording, state, rules={**RULES, **(rules or {})}, unknown=unknown)
+            reading = read([first, *ways.values()], state, rules={**RULES, **(rules or {})}, unknown=unknown)
             layout, warning = _resolved(reading, state, unused)
         if proof:
             verify(model, state, inputs, layout)
-    if warning:
-        warnings.warn(warning, TraceWarning, stacklevel=2)
+            unseen += _unproved(model, state, inputs, layout, ways)
+    for text in filter(None, [warning, _told(unseen)]):
+        warnings.warn(text, TraceWarning, stacklevel=2)
     return layout
+
+
+def _other_ways(
+    model: nn.Module, state: State, inputs: Arguments, first: Recording
+) -> tuple[dict[Turned, Recording], list[Unseen]]:
+    """Recordings of ways that the example does not take, where the truth of values decides, and what is not seen."""
+    found: dict[Turned, Recording] = {}
+
+    def follow(turned: Turned) -> Mapping[Question, int]:
+        with undisturbed(model):
+            found[turned] = recorded(model, state, inputs.map(torch.clone), turned)
+        return found[turned].asked
+
+    unseen = explored(first.asked, follow)
+    return found, unseen
+
+
+def _unproved(
+    model: nn.Module, state: State, inputs: Arguments, layout: Layout, ways: Iterable[Turned]
+) -> list[Unseen]:
+    """Ways that the example does not take and on which the layout does not hold, or cannot be tried."""
+    found = []
+    for turned in ways:
+        try:
+            with undisturbed(model), Questions(turned) as questions:
+                # Every run asks anew; the hook goes with all else that is put back.
+                model.register_forward_pre_hook(lambda *_: questions.asked.clear())
+                verify(model, state, inputs, layout)
+        except Exception as error:  # numbers that this way was never meant for: told, and the way of the example counts
+            found.append(Unseen(turned.last, first_line(error)))
+    return found
+
+
+def _told(unseen: Sequence[Unseen]) -> str:
+    """The warning of ways that could not be looked at; empty if there are none."""
+    if not unseen:
+        return ""
+    return (
+        listing(
+            "the forward pass goes one way or another by its values, and not every way could be looked at:",
+            list(map(str, unseen)),
+        )
+        + "\nWhere such a way treats units one by one, moving them changes what it computes: pass example inputs that "
+        "take it, or fix these spaces in the layout"
+    )
 
 
 def _on_cpu() -> AbstractContextManager[object]:

@@ -22,6 +22,7 @@ from .reading import Reading
 from .resolving import NO_EFFECT, Place, classes
 
 Unused = Literal["fix", "move"]
+SHOWN = 3  # spaces that a message names as those that an axis may hold
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,8 @@ def without_untaken(
     carried = _carried(layout, risks, shapes) if unused == "move" else {}
     still = _with_woven(layout, {space: at for at, found in risks.items() if at not in carried for space in found})
     moved = {space for place in carried for space in risks[place]} - still.keys()
-    text = _warning(still, moved, risks)
+    unclear = _unclear(layout, still, shapes) if unused == "move" else {}
+    text = _warning(still, moved, risks, unclear)
     return _fixed(_with_axes(layout, carried, moved), still), text
 
 
@@ -152,18 +154,37 @@ def _by_length(
     layout: Layout, risks: Mapping[Place, list[str]], shapes: Mapping[str, Sequence[int]]
 ) -> dict[Place, Axis]:
     """The axes at risk for which one arrangement of units is the only one of their length in the whole network."""
-    known: dict[int, set[tuple[Run | Fixed, ...]]] = {}
+    known = _arrangements(layout)
+    found = {}
+    for (name, number), spaces in risks.items():
+        arrangements = known.get(shapes[name][number], [])
+        if len(arrangements) == 1:
+            axis = Axis(arrangements[0], "consumes" if number else "produces")
+            if set(spaces) <= set(axis.spaces):
+                found[name, number] = axis
+    return found
+
+
+def _arrangements(layout: Layout) -> dict[int, list[tuple[Run | Fixed, ...]]]:
+    """The ways in which units stand on axes of the network, by the length of the axes."""
+    known: dict[int, dict[tuple[Run | Fixed, ...], None]] = {}
     for axes in layout.tensors.values():
         for axis in axes:
             if axis.spaces:
-                known.setdefault(_length(axis, layout), set()).add(_without_parity(axis))
+                known.setdefault(_length(axis, layout), {})[_without_parity(axis)] = None
+    return {length: list(found) for length, found in known.items()}
+
+
+def _unclear(layout: Layout, still: Mapping[str, Place], shapes: Mapping[str, Sequence[int]]) -> dict[Place, str]:
+    """Why it is not clear how an axis would move with the units that it may hold."""
+    known = _arrangements(layout)
     found = {}
-    for (name, number), spaces in risks.items():
-        arrangements = known.get(shapes[name][number], set())
-        if len(arrangements) == 1:
-            axis = Axis(next(iter(arrangements)), "consumes" if number else "produces")
-            if set(spaces) <= set(axis.spaces):
-                found[name, number] = axis
+    for name, axis in still.values():
+        length = shapes[name][axis]
+        units = [" with ".join(Axis(each).spaces) for each in known.get(length, [])]
+        more = [f"{len(units) - SHOWN} more"] if len(units) > SHOWN else []
+        choice = f"its {length} positions may be units of {' or of '.join([*units[:SHOWN], *more])}"
+        found[name, axis] = choice if units else f"no axis with units that is reached has {length} positions"
     return found
 
 
@@ -225,13 +246,20 @@ def _fixed_axis(axis: Axis, layout: Layout, still: Mapping[str, Place]) -> Axis:
     return new if new.spaces else replace(new, side="produces")
 
 
-def _warning(still: Mapping[str, Place], moved: set[str], risks: Mapping[Place, list[str]]) -> str:
+def _warning(
+    still: Mapping[str, Place], moved: set[str], risks: Mapping[Place, list[str]], unclear: Mapping[Place, str]
+) -> str:
+    """What is told of tensors that were not reached, and what can be done; why what was asked for was not, if so."""
     names = sorted({name for name, _ in risks})
     shown = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
-    problems = [f"space {space} may meet {name}: it is fixed" for space, (name, _) in sorted(still.items())]
+    why = {place: f", for it is not clear how {place[0]} would move: {text}" for place, text in unclear.items()}
+    problems = [f"space {space} may meet {at[0]}: it is fixed{why.get(at, '')}" for space, at in sorted(still.items())]
     problems += [f"space {space}: it is moved, and what has its length there with it" for space in sorted(moved)]
+    if unclear:
+        remedy = "write into the layout by hand how they move"
+    else:
+        remedy = "say " + ("unused='fix'" if moved else "unused='move' where it shall move all the same")
     return (
         listing(f"the example inputs do not reach {shown} (a branch that is not taken, an unused layer):", problems)
-        + "\nPass example inputs that take these branches, delete what is never used, or say "
-        + ("unused='fix'" if moved and not still else "unused='move' where it shall move all the same")
+        + f"\nPass example inputs that take these branches, delete what is never used, or {remedy}"
     )
