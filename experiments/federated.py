@@ -20,7 +20,7 @@ SHARES: dict[Shares, str] = {
     "disjoint": "disjoint classes",
 }
 STARTS = {True: "one start", False: "own starts"}
-ROUNDED = ("fedavg", "fedprox", "rounds-auto", "rounds-auto-500", "alone-fedma", "alone-auto")
+ROUNDED = ("fedavg", "fedprox", "fedavg-500", "rounds-auto", "rounds-auto-500", "alone-fedma", "alone-auto")
 WIDTHS = {"": (64, 32), "-middle": (48, 24), "-narrow": (32, 16)}
 # A local epoch a round, in so many rounds. Of the rates that were tried it is the best for FedAvg, by validation
 # examples: docs/notes/federated.md.
@@ -57,7 +57,7 @@ def _cells(title: str, setting: str, counts: tuple[int, ...] = COUNTS) -> Iterat
 def _three_widths() -> Iterator[Cell]:
     """Clients of three widths, two of each, beside those of each width among themselves."""
     settings = tuple(f"federated-mlp{name}" for name in WIDTHS)
-    rows = ("rounds-auto", "rounds-apart")
+    rows = ("rounds-auto", "rounds-rematch", "rounds-apart")
     for shares, shared in SHARES.items():
         clients = Clients(6, shares, same_start=False)
         title = f"MNIST MLP, 6 clients of three widths, {shared}, own starts"

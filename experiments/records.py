@@ -219,7 +219,8 @@ class Row:
             `control` the nearest of them with its last layer refitted, `fuse` one that is made of them, `landscape`
             what lies between; `federated` trains clients in rounds.
         options: Of `transfuse.fuse`; the `number` of a parent; of a federation the `method`, `correct`, FedProx's `mu`,
-            whether clients train `alone` to the end, and whether those of each width stay `apart`.
+            whether clients train `alone` to the end, whether narrower ones are sent what follows their last reply
+            (`rematch`), and whether those of each width stay `apart`.
         grid: Options that are chosen by validation accuracy; the profile has the values.
         unlabeled: How many training inputs are given, without their labels.
         without: Symmetries that are taken out of the layout: `signs`, `scales`.

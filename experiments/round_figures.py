@@ -37,7 +37,7 @@ def _figure(family: str, cells: Sequence[str], lines: Sequence[Line]) -> Any:
     columns = min(COLUMNS, len(cells)) if len(cells) % COLUMNS == 0 else 1
     rows = len(cells) // columns
     with style.context(["default", plots.STYLE]):
-        size = (columns * plots.HALF_COLUMN * 0.85, 1.7 * rows + 0.7)
+        size = (columns * plots.HALF_COLUMN * 0.85, 1.7 * rows + 0.9)
         figure = Figure(figsize=size, layout="constrained")
         panels = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
         names = [row for row in ROWS if any(line["row"] == row for line in lines)]
@@ -46,13 +46,14 @@ def _figure(family: str, cells: Sequence[str], lines: Sequence[Line]) -> Any:
                 _curve(axes, number, row, [line for line in lines if (line["cell"], line["row"]) == (cell, row)])
             axes.set_title(cell.removeprefix(f"{family}, "))
             axes.set_ylim(0, 100)
+            axes.set_xticks(range(0, max(len(line["curve"]) for line in lines), 2))
         for axes in panels[-1]:
             axes.set_xlabel("round")
         for axes in panels[:, 0]:
             axes.set_ylabel("test accuracy, %")
         figure.suptitle(family, fontsize=8)
         handles = panels.flat[0].get_legend_handles_labels()
-        figure.legend(*handles, loc="outside lower center", ncols=1 if columns == 1 else 2, fontsize=6)
+        figure.legend(*handles, loc="outside lower center", ncols=1, fontsize=6)
     return figure
 
 
@@ -63,7 +64,8 @@ def _curve(axes: Any, number: int, row: str, lines: Sequence[Line]) -> None:
     columns = list(zip(*(line["curve"] for line in lines), strict=True))
     colour, marker = plots.COLOURS[number], plots.MARKERS[number]
     means = [statistics.mean(column) for column in columns]
-    axes.plot(range(len(means)), means, label=ROWS[row].title, color=colour, marker=marker)
+    style = "-" if number % 2 == 0 else "--"  # one above another are both seen
+    axes.plot(range(len(means)), means, label=ROWS[row].title, color=colour, marker=marker, linestyle=style)
     axes.fill_between(
         range(len(means)), [min(column) for column in columns], [max(column) for column in columns], color=colour,
         alpha=0.15, linewidth=0,

@@ -103,7 +103,7 @@ def _measured(job: Job, group: Group, members: Sequence[Client], settings: Mappi
     federation = transfuse.Federation.of(
         _drawn(widest, SERVER + job.group), group.task.train.read(slice(2)), layout=group.layout,
         method=row.options["method"], correct=row.options.get("correct", "none"),
-        correct_until=row.options.get("until"),
+        correct_until=row.options.get("until"), rematch=row.options.get("rematch", False),
         data=group.unlabeled(row.unlabeled), seed=job.group,
     )  # fmt: skip
     once = bool(row.options.get("alone"))

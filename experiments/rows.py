@@ -69,12 +69,21 @@ ROWS: dict[str, Row] = {
     # Clients that train in rounds, or alone to the end.
     "fedavg": Row("FedAvg", "federated", {"method": "vanilla"}),
     "fedprox": Row("FedProx", "federated", {"method": "vanilla", "mu": PROXIMAL}),
+    "fedavg-500": Row(
+        "FedAvg, refit after the first by 500 unlabeled inputs",
+        "federated",
+        {"method": "vanilla", "correct": "refit", "until": 1},
+        unlabeled=500,
+    ),
     "rounds-auto": Row("auto in every round", "federated", {"method": "auto"}),
     "rounds-auto-500": Row(
         "auto in every round, refit after the first by 500 unlabeled inputs",
         "federated",
         {"method": "auto", "correct": "refit", "until": 1},
         unlabeled=500,
+    ),
+    "rounds-rematch": Row(
+        "auto, narrower clients follow their last reply", "federated", {"method": "auto", "rematch": True}
     ),
     "rounds-apart": Row("FedAvg, each width alone", "federated", {"method": "vanilla", "apart": True}),
     "alone-fedma": Row("one-shot FedMA after training alone", "federated", {"method": "fedma", "alone": True}),
