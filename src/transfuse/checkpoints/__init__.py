@@ -9,8 +9,9 @@ from .format import SHARD, Format, Output
 from .hugging_face_folder import told_companions
 from .model_card import card, card_path
 from .opening import files_of, fitted, open_checkpoint
-from .provenance import Provenance, origins_of
+from .provenance import Origin, Provenance, origins_of
 from .records import KEY, Checkpoint, Wrapping, size_told
+from .saving import save_module
 from .table import FORMATS
 from .transformers_models import CONFIG, configuration, model_class
 from .writing import check_new, check_writable, files_replaced_by, write_checkpoint
@@ -22,6 +23,7 @@ __all__ = [
     "SHARD",
     "Checkpoint",
     "Format",
+    "Origin",
     "Output",
     "Provenance",
     "Wrapping",
@@ -36,6 +38,7 @@ __all__ = [
     "model_class",
     "open_checkpoint",
     "origins_of",
+    "save_module",
     "size_told",
     "told_companions",
     "write_checkpoint",

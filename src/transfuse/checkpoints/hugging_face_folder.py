@@ -55,8 +55,8 @@ def check_replaceable(out: Path) -> None:
     """
     if out.is_dir() and any(out.iterdir()) and not is_card_of(out / CARD, out.resolve().name):
         raise InputError(
-            f"{out} is a folder that was not written by transfuse, for its {CARD} does not say so; it is not replaced, "
-            "also with --force: remove it yourself, or write elsewhere"
+            f"{out} is a folder that was not written by transfuse, for its {CARD} does not say so; it is never "
+            "replaced: remove it yourself, or write elsewhere"
         )
 
 

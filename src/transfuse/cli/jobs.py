@@ -21,6 +21,7 @@ from ..checkpoints import Checkpoint, fitted, open_checkpoint
 from ..errors import InputError, LayoutError, listing
 from ..files import read_text
 from ..fusing import Chosen
+from ..fusing.checking import told_classes
 from ..layout import Layout, parse
 from ..lazy import entries_of
 from ..modules import ties_of, with_state
@@ -208,4 +209,5 @@ def _check_shapes(job: Job) -> None:
         except LayoutError as error:
             problems += [f"{checkpoint.path}: {line.strip(' -')}" for line in str(error).splitlines()[1:]]
     if problems:
-        raise InputError(listing("tensors that do not fit the model:", problems))
+        classes = told_classes(job.layout, job.states)
+        raise InputError(listing("tensors that do not fit the model:", problems) + classes)

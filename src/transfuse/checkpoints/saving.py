@@ -1,0 +1,61 @@
+"""`save_module`: a module to a file or folder, where no input file says in which manner."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from ..errors import InputError
+from ..files import read_text, whole_folder, write_whole
+from ..modules import state_of, ties_of
+from .format import Output
+from .hugging_face_folder import check_replaceable
+from .model_card import card
+from .model_hubs import CARD
+from .provenance import Provenance
+from .records import KEY, Checkpoint, Wrapping
+from .table import FORMATS
+from .transformers_models import CONFIG
+from .writing import check_new
+
+
+def save_module(out: Path, model: nn.Module, provenance: Provenance) -> Path:
+    """Write the state of a module, with its provenance, whole or not at all; what is there is replaced.
+
+    Args:
+        out: Where to; the ending says the format. Without one, a folder for a model of transformers.
+        model: The module; it stays as it is.
+        provenance: What was done to which networks.
+
+    Raises:
+        InputError: the ending is unknown, the folder does not exist, or there is a folder of others.
+    """
+    rows = [row for row in FORMATS if row.endings and not row.copies_input]
+    found = next((row for row in rows if out.name.endswith(row.endings)), None)
+    check_new(out, force=True)
+    if found is None and not out.suffix and hasattr(model, "save_pretrained"):
+        return _save_folder(out, model, provenance)
+    if found is None or out.is_dir():
+        endings = ", ".join(ending for row in rows for ending in row.endings)
+        raise InputError(
+            f"{out}: the ending says the format; expected one of {endings}; or, for a model of transformers, a folder"
+        )
+    state = state_of(model)
+    wrapping = Wrapping(versions=dict(getattr(model.state_dict(), "_metadata", {})))
+    like = Checkpoint(out, found.name, state, (), ties_of(state), {}, wrapping)
+    found.write(out, Output(state, like, provenance))
+    return out
+
+
+def _save_folder(out: Path, model: Any, provenance: Provenance) -> Path:
+    """Have transformers write a model of its own, with a card beside it and the provenance in a file."""
+    check_replaceable(out)
+    with whole_folder(out) as folder:
+        model.save_pretrained(folder)
+        config = json.loads(read_text(folder / CONFIG))
+        write_whole(folder / CARD, card(provenance, out.resolve().name, config).encode())
+        write_whole(folder / f"{KEY}.json", provenance.json().encode())
+    return out
