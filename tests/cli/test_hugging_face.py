@@ -41,8 +41,8 @@ def loaded_whole(kind, folder):
 )
 def test_every_family_goes_from_folder_to_folder(here, capsys, row):
     one = saved(row, 0, here / "a")
-    other = saved(row, 1, here / "b", max_shard_size="20KB")
-    works(capsys, "fuse", "a", "b", "-o", "ab", "--shard-size", "20KB", *QUICK)
+    other = saved(row, 1, here / "b", max_shard_size="5KB")
+    works(capsys, "fuse", "a", "b", "-o", "ab", "--shard-size", "5KB", *QUICK)
     assert len(list((here / "ab").glob("*.safetensors"))) > 1
     fused = loaded_whole(type(one), "ab").state_dict()
     mean = {name: (tensor + other.state_dict()[name]) / 2 for name, tensor in one.state_dict().items()}
@@ -162,3 +162,51 @@ def test_tensors_that_the_model_has_no_place_for_are_left_out_and_told(here, cap
     assert code == 0, err
     assert "beside seq.head, left out" in out
     loaded_whole(type(vits[0]), "ab")
+
+
+def _tiny(name, kind, **options):
+    """A model that is not in the zoo, by the names of its classes."""
+    return pytest.param(name, kind, options, id=kind)
+
+
+SMALL = {"hidden_size": 24, "num_hidden_layers": 1, "num_attention_heads": 4, "intermediate_size": 40}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("name", "kind", "options"),
+    [
+        _tiny("GPT2Config", "GPT2ForSequenceClassification", n_embd=24, n_layer=1, n_head=4, vocab_size=61),
+        _tiny("T5Config", "T5EncoderModel", d_model=24, d_kv=6, d_ff=40, num_layers=1, num_heads=4, vocab_size=61),
+        _tiny("ASTConfig", "ASTForAudioClassification", max_length=32, num_mel_bins=16, patch_size=8,
+              frequency_stride=8, time_stride=8, **SMALL),
+        _tiny("HubertConfig", "HubertForCTC", vocab_size=11, conv_dim=(8, 12), conv_kernel=(10, 3), conv_stride=(5, 2),
+              num_feat_extract_layers=2, num_conv_pos_embeddings=4, num_conv_pos_embedding_groups=2, **SMALL),
+        _tiny("Speech2TextConfig", "Speech2TextForConditionalGeneration", d_model=24, encoder_layers=1, vocab_size=61,
+              decoder_layers=1, encoder_attention_heads=4, decoder_attention_heads=4, encoder_ffn_dim=40,
+              decoder_ffn_dim=40, conv_channels=16, input_feat_per_channel=10),
+        _tiny("Wav2Vec2BertConfig", "Wav2Vec2BertModel", feature_projection_input_dim=20, **SMALL),
+        _tiny("VisionTextDualEncoderConfig", "VisionTextDualEncoderModel",
+              vision_config={"model_type": "vit", "image_size": 16, "patch_size": 8, **SMALL},
+              text_config={"model_type": "bert", "vocab_size": 61, **SMALL}),
+    ],
+)  # fmt: skip
+def test_inputs_are_made_for_what_a_model_reads(here, name, kind, options):
+    from transfuse.cli.transformers_inputs import inputs_by_config
+
+    config = getattr(transformers, name)(**options)
+    model = getattr(transformers, kind)(config).eval()
+    with torch.no_grad():
+        outputs = model(**inputs_by_config(model, config, here))
+    assert outputs[0].isfinite().all()
+
+
+def test_the_size_of_images_is_that_of_the_preprocessor_where_the_model_takes_any(here):
+    from transfuse.cli.transformers_inputs import inputs_by_config
+
+    row = next(row for row in MODELS if row.name == "resnet")
+    (here / "preprocessor_config.json").write_text('{"crop_size": {"height": 40, "width": 48}, "size": 56}')
+    model = row.build()
+    assert inputs_by_config(model, model.config, here)["pixel_values"].shape == (2, 3, 40, 48)
+    (here / "preprocessor_config.json").write_text("[")
+    assert inputs_by_config(model, model.config, here)["pixel_values"].shape == (2, 3, 224, 224)

@@ -29,7 +29,7 @@ from ..corrections import AUTO, AUTO_AIM, NONE, checked_aim
 from ..errors import InputError, listing
 from ..layout import LAYOUT, Layout, in_scale_of
 from ..lazy import in_type
-from ..methods import Method, method_named
+from ..methods import Method
 from ..modules import (
     Arguments,
     acts_otherwise_in_training,
@@ -305,7 +305,11 @@ def align(  # noqa: PLR0913
         InputError: the reference has other widths, in which the network cannot compute the same; or the method mixes
             units instead of matching them one to one.
     """
-    check_arguments(model=(model, NETWORK), to=(to, NETWORK), layout=(layout, optional(LAYOUT)), seed=(seed, SEED))
+    check_arguments(
+        model=(model, NETWORK), to=(to, NETWORK), layout=(layout, optional(LAYOUT)), method=(method, TEXT),
+        seed=(seed, SEED),
+    )  # fmt: skip
+    row = Chosen.of(method, options).row  # before the work: wrong ones are refused
     model, to = unwrapped(model), unwrapped(to)
     layout = layout or _traced(_shown_by([to, model]), example_inputs, None)
     _check_alignable(layout, model_state(to), model_state(model))
@@ -320,7 +324,7 @@ def align(  # noqa: PLR0913
         )
     to = fusion.parents[0]
     twin = fusion.aligned[1]
-    if not method_named(method).balance:  # scales are as they were, and a published method leaves them so
+    if not row.balance:  # scales are as they were, and a published method leaves them so
         return twin
     own = model_state(twin)
     kind = type_of([own, model_state(to)])
