@@ -1,11 +1,16 @@
 """Hugging Face folders: in, fused, and out to `from_pretrained`, whatever names their tensors have on disk."""
 
+import contextlib
+import io
 import json
 
 import pytest
+import safetensors.torch
 import torch
+import yaml
 
 from command_calls import call, works
+from transfuse.cli import main
 
 transformers = pytest.importorskip("transformers")
 
@@ -67,19 +72,29 @@ def test_align_keeps_what_a_folder_computes(here, capsys, vits):
     assert any(not torch.equal(*pair) for pair in zip(aligned.parameters(), vits[1].parameters(), strict=True))
 
 
-def test_the_type_of_the_numbers_stands_in_the_configuration(here, capsys, vits):
-    works(capsys, "fuse", "a", "b", "-o", "ab", "--dtype", "float16", *QUICK)
-    assert json.loads((here / "ab" / "config.json").read_text())["dtype"] == "float16"
-    assert {tensor.dtype for tensor in loaded_whole(type(vits[0]), "ab").parameters()} == {torch.float16}
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A folder that was fused, once for all tests that look at it; and what was told."""
+    folder = tmp_path_factory.mktemp("folders")
+    for seed, name in enumerate("ab"):
+        saved(VIT, seed, folder / name)
+        (folder / name / "README.md").write_text("---\nlicense: mit\ntags: [x]\n---\n# mine\n")
+        (folder / name / "preprocessor_config.json").write_text('{"size": {"height": 16, "width": 16}}')
+        (folder / name / "vocab.txt").write_text(f"word of {name}")
+        (folder / name / "optimizer.pt").write_bytes(b"state of a training")
+    with contextlib.chdir(folder), contextlib.redirect_stdout(io.StringIO()) as told:
+        assert main(["fuse", "a", "b", "-o", "ab", "--dtype", "float16", *QUICK]) == 0
+    return folder / "ab", told.getvalue()
 
 
-def test_the_card_says_how_to_load_and_share_it(here, capsys, vits):
-    import yaml
+def test_the_type_of_the_numbers_stands_in_the_configuration(made):
+    assert json.loads((made[0] / "config.json").read_text())["dtype"] == "float16"
+    model = loaded_whole(transformers.ViTForImageClassification, made[0])
+    assert {tensor.dtype for tensor in model.parameters()} == {torch.float16}
 
-    for name in "ab":
-        (here / name / "README.md").write_text("---\nlicense: mit\ntags: [x]\n---\n# mine\n")
-    works(capsys, "fuse", "a", "b", "-o", "ab", *QUICK)
-    text = (here / "ab" / "README.md").read_text()
+
+def test_the_card_says_how_to_load_and_share_it(made, monkeypatch):
+    text = (made[0] / "README.md").read_text()
     header = yaml.safe_load(text.split("---\n")[1])
     assert header["library_name"] == "transformers"
     assert header["pipeline_tag"] == "image-classification"
@@ -87,23 +102,19 @@ def test_the_card_says_how_to_load_and_share_it(here, capsys, vits):
     assert header["license"] == "mit"
     assert "push_to_hub" in text
     snippet = "\n".join(line.strip() for line in text.split("## Use")[1].splitlines() if line.startswith("    "))
+    monkeypatch.chdir(made[0].parent)
     found = {}
     exec(snippet, found)  # the lines that people copy
     assert isinstance(found["model"], transformers.ViTForImageClassification)
 
 
-def test_files_that_a_folder_needs_come_from_the_first_and_that_is_told(here, capsys, vits):
-    for name in "ab":
-        (here / name / "preprocessor_config.json").write_text('{"size": {"height": 16, "width": 16}}')
-        (here / name / "vocab.txt").write_text(f"word of {name}")
-        (here / name / "optimizer.pt").write_bytes(b"state of a training")
-    code, out, err = call(capsys, "fuse", "a", "b", "-o", "ab", *QUICK)
-    assert code == 0, err
-    assert "from a: config.json, preprocessor_config.json, vocab.txt\n" in out
-    assert "not the same in all inputs: vocab.txt (b has another one)\n" in out
-    assert "hf upload YOUR-NAME/ab ab" in out
-    assert (here / "ab" / "vocab.txt").read_text() == "word of a"
-    assert not (here / "ab" / "optimizer.pt").exists()
+def test_files_that_a_folder_needs_come_from_the_first_and_that_is_told(made):
+    folder, told = made
+    assert "from a: config.json, preprocessor_config.json, vocab.txt\n" in told
+    assert "not the same in all inputs: vocab.txt (b has another one)\n" in told
+    assert "hf upload YOUR-NAME/ab ab" in told
+    assert (folder / "vocab.txt").read_text() == "word of a"
+    assert not (folder / "optimizer.pt").exists()
 
 
 def changed(folder, **values):
@@ -141,8 +152,6 @@ def test_only_a_class_of_models_is_taken_from_a_configuration(here, vits, named)
 
 
 def test_tensors_that_a_folder_lacks_are_named_and_none_is_made_up(here, capsys, vits):
-    import safetensors.torch
-
     path = here / "b" / "model.safetensors"
     tensors = safetensors.torch.load_file(path)
     tensors["classifier.extra"] = tensors.pop("classifier.bias")
@@ -154,8 +163,6 @@ def test_tensors_that_a_folder_lacks_are_named_and_none_is_made_up(here, capsys,
 
 
 def test_tensors_that_the_model_has_no_place_for_are_left_out_and_told(here, capsys, vits):
-    import safetensors.torch
-
     path = here / "b" / "model.safetensors"
     safetensors.torch.save_file({**safetensors.torch.load_file(path), "seq.head": torch.ones(2)}, path)
     code, out, err = call(capsys, "fuse", "a", "b", "-o", "ab", *QUICK)
