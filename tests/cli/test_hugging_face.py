@@ -117,6 +117,15 @@ def test_files_that_a_folder_needs_come_from_the_first_and_that_is_told(made):
     assert not (folder / "optimizer.pt").exists()
 
 
+def test_sizes_that_the_configuration_does_not_have_are_told(here, capsys, vits):
+    wider = [f"vit.layers.{layer}.mlp.fc1.out=60" for layer in range(2)]
+    code, out, err = call(capsys, "fuse", "a", "b", "-o", "ab", "--target", *wider, *QUICK)
+    assert code == 0, err
+    assert "its config.json still has the sizes of a" in out
+    changed(here / "ab", intermediate_size=60)
+    loaded_whole(type(vits[0]), "ab")
+
+
 def changed(folder, **values):
     """Write other values into the configuration of a folder."""
     path = folder / "config.json"
