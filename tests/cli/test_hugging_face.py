@@ -117,6 +117,15 @@ def test_files_that_a_folder_needs_come_from_the_first_and_that_is_told(made):
     assert not (folder / "optimizer.pt").exists()
 
 
+def test_a_plain_average_needs_no_network(here, capsys, vits):
+    told = works(capsys, "fuse", "a", "b", "-o", "ab", "--method", "vanilla", "--weights", 3, 1)
+    assert told["widths"] == {}
+    fused = loaded_whole(type(vits[0]), "ab").state_dict()
+    one, other = (model.state_dict() for model in vits)
+    for name, tensor in fused.items():
+        torch.testing.assert_close(tensor, 0.75 * one[name] + 0.25 * other[name])
+
+
 def test_sizes_that_the_configuration_does_not_have_are_told(here, capsys, vits):
     wider = [f"vit.layers.{layer}.mlp.fc1.out=60" for layer in range(2)]
     code, out, err = call(capsys, "fuse", "a", "b", "-o", "ab", "--target", *wider, *QUICK)

@@ -2,8 +2,8 @@
 
 In: safetensors (one file, or several with an index), files of `torch.save`, Hugging Face folders, export archives. Out:
 states whose tensors are read when asked for. Results are written whole or not at all, with their provenance and a model
-card. A format is a file of this room and a row of `FORMATS`. Modules only come in to be saved (`save_module`), and where
-transformers alone knows how names on disk become those of a module (`transformers_models`).
+card. A format is a file of this room and a row of `FORMATS`. Modules only come in to be saved (`save_module`), and
+where transformers alone knows how names on disk become those of a module (`transformers_models`).
 """
 
 from .format import SHARD, Format, Output

@@ -22,8 +22,9 @@ from ..errors import InputError, LayoutError, listing
 from ..files import read_text
 from ..fusing import Chosen
 from ..fusing.checking import told_classes
-from ..layout import Layout, parse
+from ..layout import Axis, Fixed, Layout, parse
 from ..lazy import entries_of
+from ..methods import method_named
 from ..modules import ties_of, with_state
 from ..tracing import trace
 from ..types import State
@@ -90,7 +91,10 @@ def prepared(options: Namespace, paths: Sequence[str]) -> Job:
     opened = _all(open_checkpoint, paths)
     given = read_layout(options.layout) if getattr(options, "layout", None) else None
     named = options.model if given is not None else architecture_named(options, paths)
-    if named is not None:
+    if given is None and _is_plain_average(options):
+        names, ties = list(opened[0].tensors), opened[0].ties
+        job = Job(_fitted(opened, names, ties), unmoved(opened[0].tensors))
+    elif named is not None:
         job = _traced(options, opened, blueprint(named, pairs(options.model_args, "--model-args")), given)
     elif given is not None:
         job = Job(_fitted(opened, list(given.tensors), {}), given)
@@ -98,6 +102,22 @@ def prepared(options: Namespace, paths: Sequence[str]) -> Job:
         raise InputError(NEEDED)
     _check_shapes(job)
     return job
+
+
+def _is_plain_average(options: Namespace) -> bool:
+    """Whether tensors are averaged as they are, and nothing else is asked for: no network is needed for that."""
+    others = ("model", "data", "terms", "correct", "report", "target", "width")
+    return (
+        options.verb == "fuse"
+        and not method_named(options.method).matches
+        and not any(getattr(options, name) for name in others)
+    )
+
+
+def unmoved(state: State) -> Layout:
+    """The layout in which no unit of a state moves."""
+    axes = {name: tuple(Axis((Fixed(length),)) for length in entry.shape) for name, entry in entries_of(state).items()}
+    return Layout((), axes)
 
 
 def chosen_method(options: Namespace) -> Chosen:
