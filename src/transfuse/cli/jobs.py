@@ -116,7 +116,8 @@ def _is_plain_average(options: Namespace) -> bool:
 
 def unmoved(state: State) -> Layout:
     """The layout in which no unit of a state moves."""
-    axes = {name: tuple(Axis((Fixed(length),)) for length in entry.shape) for name, entry in entries_of(state).items()}
+    shapes = {name: entry.shape for name, entry in entries_of(state).items()}
+    axes = {name: tuple(Axis((Fixed(length),) if length else ()) for length in shape) for name, shape in shapes.items()}
     return Layout((), axes)
 
 
