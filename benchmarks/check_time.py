@@ -4,7 +4,8 @@
 
 Two networks with random weights, no correction (which would make the whole longer and the share smaller). Columns: the
 whole `fuse`, trace included; the check, in CPU seconds, in runs of a network, in forward passes of one model (a run
-takes longer than a pass, for the network is kept as it was), and as a share of the whole. At most 5 % of the whole or
+takes longer than a pass, for the network is kept as it was), and as a share of the whole; the share that one forward
+pass for each model would have; what of the check is no run but keeps networks as they were. At most 5 % of the whole or
 one forward pass for each model is wanted, whichever is more.
 """
 
@@ -19,7 +20,7 @@ from networks import CASES, Case
 
 import transfuse
 from transfuse.fusing.verifying import verified
-from transfuse.modules import Arguments
+from transfuse.modules import Arguments, model_state, run
 
 
 def measure(case: Case, method: str) -> str:
@@ -34,9 +35,13 @@ def measure(case: Case, method: str) -> str:
     made: list[transfuse.Fusion] = []
     whole = least(lambda: made.append(transfuse.fuse(models, inputs, method=method, correct="none")), repeats=1)
     check = least(lambda: verified(models, arguments).held_to(made[0].aligned))
+    with torch.no_grad():
+        run_once = least(lambda: run(models[0], model_state(models[0]), arguments))
+    runs = made[0].check.passes
     return (
-        f"{case.name:<10} {whole:8.2f} s {check:8.3f} s {made[0].check.passes:3} runs {check / forward:6.1f} passes "
-        f"{100 * check / whole:5.1f} %"
+        f"{case.name:<10} {whole:8.2f} s {check:8.3f} s {runs:3} runs {check / forward:6.1f} passes "
+        f"{100 * check / whole:5.1f} % ({100 * len(models) * forward / whole:.1f} %) "
+        f"{100 * (check - runs * run_once) / whole:5.1f} % kept"
     )
 
 

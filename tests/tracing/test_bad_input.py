@@ -566,9 +566,8 @@ def test_another_default_device_changes_nothing(recorder):
         torch.set_default_device(None)
 
 
+@pytest.mark.parametrize("between", [nn.Tanh, nn.ReLU])  # of ReLU with one norm for all, a proof once blamed a rule
 @pytest.mark.parametrize("dim", [None, 0, 1])
-def test_units_move_under_every_weight_norm(dim):
-    net = Net()
-    parametrizations.weight_norm(net.up, dim=dim)
-    parametrizations.weight_norm(net.down, dim=dim)
-    assert widths(trace(net, X)) == [5]
+def test_units_move_under_every_weight_norm(dim, between):
+    up, down = (parametrizations.weight_norm(nn.Linear(*sizes), dim=dim) for sizes in ((3, 5), (5, 2)))
+    assert widths(trace(nn.Sequential(up, between(), down), X)) == [5]

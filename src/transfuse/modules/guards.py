@@ -6,7 +6,6 @@ and random states belong to the whole process, so no two threads are inside a gu
 
 from __future__ import annotations
 
-import copy
 import os
 import random
 import threading
@@ -164,9 +163,7 @@ class _ModuleBefore:
     @staticmethod
     def of(module: nn.Module) -> _ModuleBefore:
         attributes = dict(vars(module))
-        contents = {
-            name: copy.copy(value) for name, value in attributes.items() if isinstance(value, dict | list | set)
-        }
+        contents = {name: _content(value) for name, value in attributes.items() if isinstance(value, dict | list | set)}
         return _ModuleBefore(module, attributes, contents)
 
     def put_back(self) -> None:
@@ -176,3 +173,10 @@ class _ModuleBefore:
             container = self.attributes[name]
             container.clear()
             container.extend(content) if isinstance(container, list) else container.update(content)
+
+
+def _content(container: dict[Any, Any] | list[Any] | set[Any]) -> dict[Any, Any] | list[Any] | set[Any]:
+    """What is in a container; `copy.copy` of the ordered dicts in every module takes ten times as long."""
+    if isinstance(container, dict):
+        return dict(container)
+    return list(container) if isinstance(container, list) else set(container)
