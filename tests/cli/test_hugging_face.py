@@ -149,6 +149,7 @@ def changed(folder, **values):
         ({"quantization_config": {"quant_method": "gptq"}}, "quantised weights"),
         ({"model_type": "mine", "auto_map": {"AutoConfig": "code.MyConfig"}}, "transformers cannot use a"),
         ({"hidden_size": "wide"}, "transformers cannot use a"),
+        ({"hidden_size": 400_000}, "but the folder holds"),
     ],
 )
 def test_a_configuration_that_asks_for_more_than_weights_is_refused(here, capsys, vits, values, message):

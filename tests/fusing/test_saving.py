@@ -1,6 +1,5 @@
 """A fusion as a file, and as a table in a notebook."""
 
-import json
 from html.parser import HTMLParser
 
 import pytest
@@ -54,7 +53,7 @@ def test_a_model_of_transformers_is_saved_as_a_folder(tmp_path):
     twin = transformers.GPT2LMHeadModel.from_pretrained(tmp_path / "ab")
     assert torch.equal(twin.transformer.wte.weight, fusion.model.transformer.wte.weight)
     assert "GPT2LMHeadModel.from_pretrained" in (tmp_path / "ab" / "README.md").read_text()
-    assert json.loads((tmp_path / "ab" / "transfuse.json").read_text())["method"] == "vanilla"
+    assert open_checkpoint(tmp_path / "ab").provenance["method"] == "vanilla"
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").write_text("precious")
     with pytest.raises(InputError, match="was not written by transfuse"):

@@ -14,7 +14,7 @@ from .provenance import Origin, Provenance, origins_of
 from .records import KEY, Checkpoint, Wrapping, size_told
 from .saving import save_module
 from .table import FORMATS
-from .transformers_models import CONFIG, configuration, model_class
+from .transformers_models import CONFIG, check_described_size, configuration, model_class
 from .writing import check_new, check_writable, files_replaced_by, write_checkpoint
 
 __all__ = [
@@ -30,6 +30,7 @@ __all__ = [
     "Wrapping",
     "card",
     "card_path",
+    "check_described_size",
     "check_new",
     "check_writable",
     "configuration",

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from torch import nn
 
 from ..errors import InputError
-from ..files import read_text, whole_folder, write_whole
 from ..modules import state_of, ties_of
 from .format import Output
-from .hugging_face_folder import check_replaceable
-from .model_card import card
-from .model_hubs import CARD
+from .hugging_face_folder import FORMAT as HUGGING_FACE_FOLDER
+from .opening import open_checkpoint
 from .provenance import Provenance
-from .records import KEY, Checkpoint, Wrapping
+from .records import Checkpoint, Wrapping
 from .table import FORMATS
-from .transformers_models import CONFIG
+from .transformers_models import quietly
 from .writing import check_new
 
 
@@ -51,11 +49,10 @@ def save_module(out: Path, model: nn.Module, provenance: Provenance) -> Path:
 
 
 def _save_folder(out: Path, model: Any, provenance: Provenance) -> Path:
-    """Have transformers write a model of its own, with a card beside it and the provenance in a file."""
-    check_replaceable(out)
-    with whole_folder(out) as folder:
-        model.save_pretrained(folder)
-        config = json.loads(read_text(folder / CONFIG))
-        write_whole(folder / CARD, card(provenance, out.resolve().name, config).encode())
-        write_whole(folder / f"{KEY}.json", provenance.json().encode())
+    """Have transformers write a model of its own, and copy that folder with the provenance and a card."""
+    with TemporaryDirectory(dir=out.parent, prefix=f".{out.name}.") as place:
+        with quietly():
+            model.save_pretrained(place)
+        like = open_checkpoint(place)
+        HUGGING_FACE_FOLDER.write(out, Output(like.tensors, like, provenance))
     return out
