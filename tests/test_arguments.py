@@ -55,7 +55,8 @@ SHARED = {"data": "data", "cache": "path", "workers": "count", "progress": "prog
 # For each public function: a call that works, and the kind of wrong values that each argument is tried with.
 CALLS = {
     "align": (dict(model=OTHER, to=NET, example_inputs=X),
-              dict(model="network", to="network", layout="layout", seed="seed", example_inputs="example")),
+              dict(model="network", to="network", layout="layout", method="text", data="data", seed="seed",
+                   example_inputs="example")),
     "barrier": (dict(a=NET, b=OTHER, **EVALUATE), dict(a="network", b="network", points="count", **SHARED)),
     "chain": (dict(networks=[NET, OTHER], **EVALUATE), dict(networks="networks", points="count", **SHARED)),
     "correct": (dict(model=NET, data=X, parents=[NET, OTHER]),

@@ -75,6 +75,11 @@ class Method:
     passes: int = 20
 
     @property
+    def matches(self) -> bool:
+        """Whether units are matched at all: what goes through no space needs no layout."""
+        return self.passes > 0
+
+    @property
     def options(self) -> dict[str, Any]:
         """Options that the method takes, with their defaults."""
         parameters = inspect.signature(self.couple).parameters.values()

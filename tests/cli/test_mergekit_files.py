@@ -7,8 +7,7 @@ import torch
 from command_calls import call, written
 
 # The kinds of files that mergekit gives as examples, with small networks in place of large ones.
-HEAD = "model: in/nets.py:mlp\ninput_shape: [3, 4]\n"  # a folder of transformers would need neither
-LINEAR = f"""{HEAD}
+LINEAR = """
 models:
   - model: in/a.safetensors
     parameters:
@@ -48,6 +47,17 @@ def test_a_linear_merge_is_the_weighted_mean(here, capsys):
         torch.testing.assert_close(tensor.float(), mean, rtol=1e-3, atol=1e-3)
 
 
+def test_the_same_file_with_auto_needs_the_network_and_matches_units(here, capsys):
+    text = LINEAR.replace("linear", "auto").replace("dtype: float16", "model: in/nets.py:mlp\ninput_shape: [3, 4]")
+    (here / "auto.yml").write_text(text)
+    code, _, err = call(capsys, "run", "auto.yml", "out.safetensors")
+    assert code == 0, err
+    (here / "auto.yml").write_text(LINEAR.replace("linear", "auto"))
+    code, _, err = call(capsys, "run", "auto.yml", "more.safetensors")
+    assert code == 2
+    assert "pass --model SPEC" in err
+
+
 def test_the_base_is_the_first_model_and_types_of_the_output_count(here, capsys):
     (here / "linear.yml").write_text(
         f"{LINEAR}\nbase_model: in/b.safetensors\nout_dtype: float32\ntokenizer_source: base\nout_path: not.pt\n"
@@ -73,8 +83,8 @@ def test_the_base_is_the_first_model_and_types_of_the_output_count(here, capsys)
         (f"{TWO}merge_method: task_arithmetic\nbase_model: x/y\n", "common ancestor"),
         (f"{SLICES}merge_method: passthrough\ndtype: float16\n", "layers of several models"),
         (f"{SLICES}merge_method: linear\n", "layers of several models"),
-        (f"{HEAD}{TWO}merge_method: linear\ntokenizer_source: union\n", "tokenizer of several"),
-        (f"{HEAD}{TWO}merge_method: linear\nparameters: {{normalize: false}}\n", "adds models up"),
+        (f"{TWO}merge_method: linear\ntokenizer_source: union\n", "tokenizer of several"),
+        (f"{TWO}merge_method: linear\nparameters: {{normalize: false}}\n", "adds models up"),
         (f"{LINEAR}---\n{LINEAR}", "2 files in one"),
         (LINEAR.replace("weight: 0.3", "weight: [0, 0.5, 1]"), "weights of single layers"),
     ],

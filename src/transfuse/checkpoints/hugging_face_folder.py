@@ -55,8 +55,8 @@ def check_replaceable(out: Path) -> None:
     """
     if out.is_dir() and any(out.iterdir()) and not is_card_of(out / CARD, out.resolve().name):
         raise InputError(
-            f"{out} is a folder that was not written by transfuse, for its {CARD} does not say so; it is not replaced, "
-            "also with --force: remove it yourself, or write elsewhere"
+            f"{out} is a folder that was not written by transfuse, for its {CARD} does not say so; it is never "
+            "replaced: remove it yourself, or write elsewhere"
         )
 
 
@@ -135,13 +135,14 @@ def companions(like: Checkpoint) -> list[Path]:
     return [each for each in files if not each.name.endswith(NOT_COPIED)]
 
 
-def told_companions(checkpoints: Sequence[Checkpoint], out: Path) -> str:
+def told_companions(checkpoints: Sequence[Checkpoint], out: Path, *, resized: bool = False) -> str:
     """What a folder takes over from its first input, and how to share it, as lines of text; of a file, nothing.
 
     Args:
         checkpoints: The inputs; files of which others have a different one are named, for a tokenizer of the first
             does not suit networks that were trained with another.
         out: The result, as it was written.
+        resized: Whether its tensors have other shapes than those of the first input.
     """
     first, *others = checkpoints
     if first.kind != FORMAT.name or not out.is_dir():
@@ -155,6 +156,10 @@ def told_companions(checkpoints: Sequence[Checkpoint], out: Path) -> str:
     ]
     told = f"from {first.path}: {printable(', '.join(each.name for each in copied)) or 'nothing'}\n"
     told += f"not the same in all inputs: {printable(', '.join(differing))}\n" if differing else ""
+    if resized:
+        told += (
+            f"its {CONFIG} still has the sizes of {first.path}: write those of the result there before it is loaded\n"
+        )
     return f"{told}to share it: hf upload YOUR-NAME/{printable(out.resolve().name)} {printable(str(out))}"
 
 

@@ -39,5 +39,5 @@ def hub_name(path: Path) -> str:
         >>> hub_name(Path("bert-a")), hub_name(Path("hub/models--google--vit/snapshots/3f49"))
         ('bert-a', 'google/vit')
     """
-    cached = [part for part in path.parts if part.startswith("models--")]
-    return "/".join(cached[-1].split("--")[1:]) if cached else path.name
+    cached = [part for part in path.absolute().parts if part.startswith("models--")]
+    return "/".join(cached[-1].split("--")[1:]) if cached else path.absolute().name

@@ -25,10 +25,12 @@ from ..files import read_text
 from ..lazy import entries_of
 from ..modules import ties_of
 from .format import Output
-from .records import Checkpoint
+from .records import Checkpoint, size_told
 from .safetensors_file import read
 
 CONFIG = "config.json"
+LARGE = 10**9  # bytes of a network that is built however small its folder is: some folders hold a configuration alone
+WIDER = 16  # times that a network is larger than its files at most: 8 bits as float64, one tensor under two names
 _ONE_FILE = "1000000GB"  # more than any disk has: transformers writes one file, which is cut into shards here
 
 
@@ -59,6 +61,23 @@ def model_class(config: Any) -> Any:
         return type(transformers.AutoModel.from_config(config, trust_remote_code=False))
 
 
+def check_described_size(folder: Path, config: Any) -> None:
+    """Refuse a configuration of a network that is far larger than its folder, before memory is taken for it.
+
+    Raises:
+        InputError: with both sizes.
+    """
+    with _blaming(folder), torch.device("meta"):
+        model = model_class(config)(config)
+    described = sum(tensor.numel() * tensor.itemsize for tensor in (*model.parameters(), *model.buffers()))
+    held = sum(file.stat().st_size for file in folder.iterdir() if file.is_file())
+    if described > max(LARGE, WIDER * held):
+        raise InputError(
+            f"{folder / CONFIG} describes a network of {size_told(described)}, but the folder holds {size_told(held)}; "
+            "it is damaged, or hostile: get the folder again"
+        )
+
+
 def is_of_transformers(checkpoint: Checkpoint) -> bool:
     """Whether a checkpoint is a folder whose names transformers may translate, and has not yet."""
     return not checkpoint.wrapping.translated and checkpoint.path.is_dir() and (checkpoint.path / CONFIG).exists()
@@ -77,7 +96,7 @@ def translated(checkpoint: Checkpoint) -> Checkpoint:
     kinds = {entry.dtype for entry in entries_of(checkpoint.tensors).values() if entry.dtype.is_floating_point}
     # the widest of them: transformers gives all tensors one type, and no number may lose digits by being read
     widest = max(kinds, key=lambda dtype: torch.finfo(dtype).bits, default=torch.float32)
-    with _blaming(checkpoint.path), _quietly():
+    with _blaming(checkpoint.path), quietly():
         model, found = kind.from_pretrained(
             None, config=config, state_dict=dict(checkpoint.tensors), dtype=widest, local_files_only=True,
             ignore_mismatched_sizes=True, output_loading_info=True,
@@ -110,7 +129,7 @@ def as_on_disk(output: Output, folder: Path) -> Iterator[Output]:
         kept = like.ties.get(name, name)  # tied tensors are one, so that it is written once
         made[name] = made[kept] if kept in made else output.tensors[kept].contiguous()
     with TemporaryDirectory(dir=folder) as place:
-        with _blaming(like.path), _quietly():
+        with _blaming(like.path), quietly():
             named = {like.wrapping.prefix + name: tensor for name, tensor in made.items()}
             model.save_pretrained(place, state_dict=named, max_shard_size=_ONE_FILE)
         tensors, _ = read(Path(place) / "model.safetensors")
@@ -158,7 +177,7 @@ def _blaming(folder: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _quietly() -> Iterator[None]:
+def quietly() -> Iterator[None]:
     """Have transformers show no bars and reports: what matters of them is told here, in one way for all formats."""
     from transformers.utils import logging
 

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from ..checkpoints import CONFIG, configuration, model_class
+from ..checkpoints import CONFIG, check_described_size, configuration, model_class
 from ..errors import InputError
 from ..networks import NETWORKS
 from .data import inputs_and_labels, tensors_in_file
@@ -84,6 +84,7 @@ def _built(factory: Any, arguments: Mapping[str, Any], what: str) -> nn.Module:
 def _hugging_face(path: Path) -> Blueprint:
     """The architecture that a folder's configuration names, and a few tokens, pixels or samples of sound for it."""
     config = configuration(path)
+    check_described_size(path, config)
     config.use_cache = False  # a cache is state, not a result
     kind = model_class(config)
 

@@ -224,7 +224,8 @@ def _written(options: Namespace, job: Job, chosen: Chosen, fused: FusedStates, n
     if options.verbose:
         text += f"\nobjective {objective}\n{job.layout}"
     others = [each for each in job.checkpoints if each is not first]
-    further = told_companions([first, *others], Path(options.out))
+    sizes = [[entry.shape for entry in entries_of(state).values()] for state in (fused.state, first.tensors)]
+    further = told_companions([first, *others], Path(options.out), resized=sizes[0] != sizes[1])
     return Outcome(data, "\n".join(filter(None, [text, f"wrote {', '.join(map(printable, files))}", further])))
 
 

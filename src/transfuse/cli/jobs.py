@@ -21,8 +21,10 @@ from ..checkpoints import Checkpoint, fitted, open_checkpoint
 from ..errors import InputError, LayoutError, listing
 from ..files import read_text
 from ..fusing import Chosen
-from ..layout import Layout, parse
+from ..fusing.checking import told_classes
+from ..layout import Axis, Fixed, Layout, parse
 from ..lazy import entries_of
+from ..methods import method_named
 from ..modules import ties_of, with_state
 from ..tracing import trace
 from ..types import State
@@ -89,7 +91,10 @@ def prepared(options: Namespace, paths: Sequence[str]) -> Job:
     opened = _all(open_checkpoint, paths)
     given = read_layout(options.layout) if getattr(options, "layout", None) else None
     named = options.model if given is not None else architecture_named(options, paths)
-    if named is not None:
+    if given is None and _is_plain_average(options):
+        names, ties = list(opened[0].tensors), opened[0].ties
+        job = Job(_fitted(opened, names, ties), unmoved(opened[0].tensors))
+    elif named is not None:
         job = _traced(options, opened, blueprint(named, pairs(options.model_args, "--model-args")), given)
     elif given is not None:
         job = Job(_fitted(opened, list(given.tensors), {}), given)
@@ -97,6 +102,23 @@ def prepared(options: Namespace, paths: Sequence[str]) -> Job:
         raise InputError(NEEDED)
     _check_shapes(job)
     return job
+
+
+def _is_plain_average(options: Namespace) -> bool:
+    """Whether tensors are averaged as they are, and nothing else is asked for: no network is needed for that."""
+    others = ("model", "data", "terms", "correct", "report", "target", "width")
+    return (
+        options.verb == "fuse"
+        and not method_named(options.method).matches
+        and not any(getattr(options, name) for name in others)
+    )
+
+
+def unmoved(state: State) -> Layout:
+    """The layout in which no unit of a state moves."""
+    shapes = {name: entry.shape for name, entry in entries_of(state).items()}
+    axes = {name: tuple(Axis((Fixed(length),) if length else ()) for length in shape) for name, shape in shapes.items()}
+    return Layout((), axes)
 
 
 def chosen_method(options: Namespace) -> Chosen:
@@ -208,4 +230,5 @@ def _check_shapes(job: Job) -> None:
         except LayoutError as error:
             problems += [f"{checkpoint.path}: {line.strip(' -')}" for line in str(error).splitlines()[1:]]
     if problems:
-        raise InputError(listing("tensors that do not fit the model:", problems))
+        classes = told_classes(job.layout, job.states)
+        raise InputError(listing("tensors that do not fit the model:", problems) + classes)

@@ -16,13 +16,16 @@ from torch import Tensor, nn
 
 from ..arguments import told
 from ..barycenter import Couplings
-from ..errors import InputError, WidthWarning, listing
+from ..errors import InputError, LayoutError, WidthWarning, listing
 from ..layout import Layout
+from ..lazy import entries_of
 from ..methods import Method, method_named
 from ..modules import place_of, shares_of
 from ..types import State
 from .known import known_couplings
 from .widths import Widths, named_widths, target_widths
+
+RETURNED = "is returned by the model"  # how the tracer says why outputs stay where they are
 
 
 def network_list(models: Any) -> list[nn.Module]:
@@ -36,12 +39,50 @@ def network_list(models: Any) -> list[nn.Module]:
             f"models is a module ({type(models).__name__}), whose parts would be taken for networks; pass a list of "
             "networks: [a, b]"
         )
+    if isinstance(models, Mapping) or (
+        isinstance(models, list | tuple) and any(isinstance(m, Mapping) for m in models)
+    ):
+        raise InputError(
+            "models are states (dicts of tensors by name), which do not say what is done with them; pass modules, or "
+            "fuse states with a layout: transfuse.fuse_states([a, b], layout)"
+        )
     given = list(models) if isinstance(models, Iterable) and not isinstance(models, Mapping | str | Set) else []
     strange = sorted({type(model).__name__ for model in given if not isinstance(model, nn.Module)})
     if not given or strange:
         got = f"holds {', '.join(strange)}" if strange else f"is {told(models)}"
         raise InputError(f"models {got}; expected a list of one or more torch.nn.Module: [a, b]")
     return given
+
+
+def check_fit(layout: Layout, states: Sequence[State]) -> None:
+    """Hold states against a layout, and say what it means where numbers of outputs differ.
+
+    Raises:
+        LayoutError: with every mismatch of every state.
+    """
+    try:
+        layout.check(*states)
+    except LayoutError as error:
+        raise LayoutError(f"{error}{told_classes(layout, states)}") from error
+
+
+def told_classes(layout: Layout, states: Sequence[State]) -> str:
+    """What is said of models with different numbers of outputs, as a further line; nothing if they have the same."""
+    shapes = [{name: entry.shape for name, entry in entries_of(state).items()} for state in states]
+    counts = {
+        name: [own[name][axis] for own in shapes if len(own.get(name, ())) > axis]
+        for name, axes in layout.fixed.items()
+        for axis, reason in axes.items()
+        if reason.startswith(RETURNED)
+    }
+    differing = {name: found for name, found in counts.items() if len(set(found)) > 1}
+    if not differing:
+        return ""
+    name, found = next(iter(differing.items()))
+    return (
+        f"\nThe models have {', '.join(map(str, found))} outputs (classes; see {name}): outputs are never matched, for "
+        "each has its meaning. Fuse models of the same classes, or bring their last layers to the same ones first"
+    )
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -121,6 +122,26 @@ class Fusion:
         return f"{self.states.summary}\ncorrection: {self.correction}\ncheck: {self.check}"
 
     __repr__ = __str__  # networks and tensors would fill a screen
+
+    def _repr_html_(self) -> str:
+        """What `str` tells, as a table: notebooks show it."""
+        headline, *lines = str(self).splitlines()
+        rows = "".join(
+            f'<tr><th style="text-align: left">{escape(name)}</th><td style="text-align: left">{escape(text)}</td></tr>'
+            for name, _, text in (line.partition(": ") for line in lines)
+        )
+        return f"<table><caption>{escape(headline)}</caption>{rows}</table>"
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write the fused network, with its provenance, whole or not at all; what is there is replaced.
+
+        Args:
+            path: A file that ends in `.safetensors`, `.pt`, `.pth`, `.ckpt` or `.bin`, with the state of the network;
+                for a model of transformers also a folder, which `from_pretrained` loads.
+        """
+        from .saving import saved  # which needs this record
+
+        return saved(self, path)
 
     def report(  # noqa: PLR0913
         self, path: str | os.PathLike[str], evaluate: Any = None, *, title: str | None = None, points: int = 25,

@@ -12,7 +12,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 from zipfile import BadZipFile
 
 import numpy as np
@@ -20,6 +20,10 @@ import numpy as np
 from ..errors import InputError
 from ..files import write_whole
 from ..types import Array
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,6 +111,18 @@ class Barrier(Record):
         """The value half-way between the two networks."""
         return float(self.of(metric)[self.positions == 0.5][0])
 
+    def plot(self, *, name: str = "barrier", metric: str | None = None, axes: Axes | None = None) -> Figure:
+        """Draw the values along the segment; `transfuse.plots.barriers` draws several such curves in one figure.
+
+        Args:
+            name: What the curve is called in the legend.
+            metric: What to show; the first metric by default.
+            axes: Where to draw, axes of matplotlib; in a new figure by default.
+        """
+        from .. import plots  # a door upwards: `DOORS` in tests/test_rooms.py says why
+
+        return plots.barriers({name: self}, metric=metric, axes=axes)
+
     def __str__(self) -> str:
         """A line about each metric: its values at the ends and at the midpoint, and the barrier."""
         return "\n".join(
@@ -177,6 +193,18 @@ class Plane(Record):
     x: Array
     y: Array
     marks: tuple[Mark, ...]
+
+    def plot(self, *, metric: str | None = None, title: str | None = None, axes: Axes | None = None) -> Figure:
+        """Draw the plane as a map with its marks; `transfuse.plots.plane` has more options.
+
+        Args:
+            metric: What to show; the first metric by default.
+            title: What is written above the picture; the metric by default.
+            axes: Where to draw, axes of matplotlib; in a new figure by default.
+        """
+        from .. import plots  # a door upwards: `DOORS` in tests/test_rooms.py says why
+
+        return plots.plane(self, metric=metric, title=title, axes=axes)
 
     def __getitem__(self, name: str) -> Mark:
         """The mark that has a name."""

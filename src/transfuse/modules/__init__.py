@@ -1,6 +1,6 @@
 """Modules as they are given: running them undisturbed, their states, other states put into them, several as one."""
 
-from .checks import cause_of, check_model, check_runs, first_line, is_half
+from .checks import acts_otherwise_in_training, cause_of, check_model, check_runs, first_line, is_half
 from .ensemble import Ensemble, are_class_scores
 from .guards import RandomStates, alone, evaluating, private_randomness, undisturbed
 from .outputs import tensors_in
@@ -15,6 +15,7 @@ __all__ = [
     "Arguments",
     "Ensemble",
     "RandomStates",
+    "acts_otherwise_in_training",
     "alone",
     "are_class_scores",
     "canonical_names",
