@@ -23,6 +23,7 @@ from .barycenter import (
     Problem,
     Start,
     Step,
+    all_anchored,
     anchored,
     cycle_consistent,
     distilled_target,
@@ -166,7 +167,7 @@ def _auto_starts(problem: Problem, rng: Random, restarts: int, start: Start) -> 
     """Couplings to start from. Where no units of the first model are merged, they need not be shuffled.
 
     Models whose couplings are known are not shuffled either; if all are, there is nothing else to start from. Where
-    units rotate, everything else is found by them: there they are anchored, or stay, and nothing is shuffled.
+    units rotate, everything else is found by them: if all are anchored, nothing is shuffled.
     """
     layered = partial(layer_by_layer, quadratic=True, updates=0, matching=Matching(signs=True))
     if start != "base":
@@ -175,10 +176,11 @@ def _auto_starts(problem: Problem, rng: Random, restarts: int, start: Start) -> 
     known = [problem.known_of(model) is not None for model in range(len(unmatched))]
     if all(known):
         return [unmatched]
-    if problem.layout.rotating:
-        return [unmatched, anchored(problem, unmatched)]
+    other = anchored(problem, unmatched) if problem.layout.rotating else layered(problem)[0]
+    if all_anchored(problem):
+        return [unmatched, other]
     stays = [reversible(unmatched[0]) or known[0], *known[1:]]
-    return [unmatched, layered(problem)[0]] + [
+    return [unmatched, other] + [
         [each if still else shuffled(each, rng) for each, still in zip(unmatched, stays, strict=True)]
         for _ in range(restarts)
     ]

@@ -6,7 +6,7 @@ from .importance import importance_by_layer
 from .matching import Distance, Matching
 from .objective import averaged, averages, mean, objective_of
 from .problem import Problem
-from .starts import Start, anchored, distilled_target, merged, random_target, shuffled
+from .starts import Start, all_anchored, anchored, distilled_target, merged, random_target, shuffled
 from .sweeps import cycle_consistent, jointly, layer_by_layer, matched_averaging, merge_many
 
 __all__ = [
@@ -19,6 +19,7 @@ __all__ = [
     "Problem",
     "Start",
     "Step",
+    "all_anchored",
     "anchored",
     "averaged",
     "averages",

@@ -82,6 +82,16 @@ def _grouping(problem: Problem, model: int, space: str, couplings: Couplings) ->
     return Plan.of(matrix)
 
 
+def all_anchored(problem: Problem) -> bool:
+    """Whether units rotate, and all that do stand alone on some tensor: embeddings, say."""
+    return bool(problem.layout.rotating) and all(_alone(problem, space) for space in problem.layout.rotating)
+
+
+def _alone(problem: Problem, space: str) -> list[str]:
+    """The tensors on which nothing but the units of one space moves."""
+    return [name for name in problem.terms_of(space) if len(problem.blocks[name]) == 1]
+
+
 def anchored(problem: Problem, couplings: Sequence[Couplings]) -> list[dict[str, Coupling]]:
     """Couplings with the units that rotate turned to the first model's, by the tensors on which nothing else moves.
 
@@ -89,7 +99,7 @@ def anchored(problem: Problem, couplings: Sequence[Couplings]) -> list[dict[str,
     """
     found = [dict(each) for each in couplings]
     for space in problem.layout.rotating:
-        alone = [name for name in problem.terms_of(space) if len(problem.blocks[name]) == 1]
+        alone = _alone(problem, space)
         goal = {name: problem.carried(0, name, found[0]) for name in alone}
         for model in range(1, len(found)) if alone else ():
             scores = unit_scores(problem, space, model, goal, found[model], tensors=alone)
