@@ -72,7 +72,10 @@ def _unfoldable(found: Findings, layout: Layout) -> Iterator[tuple[str, str]]:
         for weight in _readers(found, norm):
             once = sum(axis.alone == space for axis in layout.tensors[weight]) == 1
             if any(_is_other(use, gain, space if once else "") for use in found.uses[weight]):
-                yield space, f"the gain {gain} cannot go into {weight}, which is also used without it (it is tied)"
+                yield (
+                    space,
+                    f"the gain {gain} cannot go into {weight}, which is also used without it (it is tied or shared)",
+                )
 
 
 def _is_other(use: Use, gain: str, space: str) -> bool:
@@ -123,17 +126,25 @@ def _with_symmetry(space: Space, found: Findings) -> Space:
 
 
 def _folds(norm: Norm, readers: list[Reader], aliases: Mapping[str, list[str]]) -> Iterator[Fold]:
-    """A norm with its readers, under each of the names that its tensors and theirs have in the state."""
-    into = tuple(
-        Reader(weight, bias)
-        for each in readers
-        for weight, bias in zip(
-            aliases[each.weight], aliases[each.bias] if each.bias else [""] * len(aliases[each.weight]), strict=False
-        )
-    )
-    biases = aliases[norm.bias] if norm.bias else [""] * len(aliases[norm.gain])
-    for gain, bias in zip(aliases[norm.gain], biases, strict=False):
-        yield Fold(gain, bias, into)
+    """A norm with its readers, under each of the names that they have in the state.
+
+    Of a module that is there twice, each norm goes with the readers beside it.
+    """
+    gains = aliases[norm.gain]
+    for number, gain in enumerate(gains):
+        into = [
+            Reader(weight, _beside(each.bias, aliases, place, len(aliases[each.weight])))
+            for each in readers
+            for place, weight in enumerate(aliases[each.weight])
+            if place == number or len(aliases[each.weight]) != len(gains)
+        ]
+        yield Fold(gain, _beside(norm.bias, aliases, number, len(gains)), tuple(into))
+
+
+def _beside(bias: str, aliases: Mapping[str, list[str]], number: int, count: int) -> str:
+    """The name of a bias that goes with that of so many names of its weight; its own if it has not as many."""
+    names = aliases[bias] if bias else []
+    return names[number] if len(names) == count else bias
 
 
 def _with_parity(axis: Axis, even: bool) -> Axis:
