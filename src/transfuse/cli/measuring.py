@@ -68,11 +68,7 @@ def plane(options: Namespace) -> Outcome:
     shown = {mark.name: dict(mark.values) for mark in found.marks}
     data = {"marks": shown, "x": found.x.tolist(), "y": found.y.tolist(),
             "values": {metric: found.of(metric).tolist() for metric in found.metrics}}  # fmt: skip
-    lines = [
-        f"{name}: " + ", ".join(f"{key} {value:.4g}" for key, value in each.items()) for name, each in shown.items()
-    ]
-    lines.append("grid: " + ", ".join(f"{m} {found.of(m).min():.4g} to {found.of(m).max():.4g}" for m in found.metrics))
-    return Outcome(data, "\n".join(lines), asked=True)
+    return Outcome(data, str(found), asked=True)
 
 
 def report(options: Namespace) -> Outcome:

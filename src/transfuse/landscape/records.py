@@ -86,7 +86,7 @@ class Record:
         return {**found, "values": {name: np.array(value, float) for name, value in found["values"].items()}}
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Barrier(Record):
     """Values along the segment between two networks.
 
@@ -130,6 +130,8 @@ class Barrier(Record):
             f"barrier {self.height(name):.4g}"
             for name, values in self.values.items()
         )
+
+    __repr__ = __str__  # arrays would fill a screen
 
     @classmethod
     def _restored(cls, found: dict[str, Any]) -> dict[str, Any]:
@@ -179,7 +181,7 @@ class Mark:
     values: Mapping[str, float]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Plane(Record):
     """Values on a grid of the plane through three networks.
 
@@ -205,6 +207,17 @@ class Plane(Record):
         from .. import plots  # a door upwards: `DOORS` in tests/test_rooms.py says why
 
         return plots.plane(self, metric=metric, title=title, axes=axes)
+
+    def __str__(self) -> str:
+        """A line about each mark, and one about the lowest and highest values on the grid."""
+        lines = [
+            f"{mark.name}: " + ", ".join(f"{metric} {value:.4g}" for metric, value in mark.values.items())
+            for mark in self.marks
+        ]
+        spans = (f"{name} {values.min():.4g} to {values.max():.4g}" for name, values in self.values.items())
+        return "\n".join([*lines, "grid: " + ", ".join(spans)])
+
+    __repr__ = __str__  # arrays would fill a screen
 
     def __getitem__(self, name: str) -> Mark:
         """The mark that has a name."""
