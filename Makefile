@@ -48,6 +48,7 @@ bench: $(VENV)/.runtime
 # Everything, hours. With the package rebasin in an environment of its own: make bench-long REBASIN=.../python
 bench-long: bench $(VENV)/.dev
 	$(MEASURE)/fuse_time.py --methods auto --json $(BENCH)/fuse_auto.json
+	$(MEASURE)/rotation_time.py --json $(BENCH)/rotation.json
 	$(MEASURE)/fuse_time.py --models 8 --networks MLPNet VGG11 ResNet18 RNN-256 LSTM-256 --json $(BENCH)/fuse_8.json
 	$(MEASURE)/fuse_time.py --models 8 --networks ResNet50 MLP-4096 "GPT-2 small" --repeats 1 --sweeps 1 --json $(BENCH)/fuse_8_large.json
 	$(MEASURE)/fuse_time.py --networks "GPT-2 small" --repeats 1 --json $(BENCH)/fuse_gpt2.json

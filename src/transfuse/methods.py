@@ -269,8 +269,8 @@ def _c2m3(problem: Problem, rng: Random, watch: Watch, *, steps: int = 100) -> F
 
 METHODS: dict[str, Method] = {
     "auto": Method(
-        "canonical scales, then joint sweeps over incoming and outgoing weights with signs, to convergence; the best "
-        "of several starts",
+        "canonical scales, then joint sweeps over incoming and outgoing weights with signs, and rotations where units "
+        "allow them, to convergence; the best of several starts",
         "transfuse; objective of Akash, Li and Garcia Trillos (2022), sweeps of Ainsworth et al. (2023)",
         _auto,
         balance=True,
@@ -307,7 +307,8 @@ METHODS: dict[str, Method] = {
         passes=5,
     ),
     "activation": Method(
-        "activation matching: units that answer alike to data, sign included; each model to the mean of the others",
+        "activation matching: units that answer alike to data, sign included (where they rotate, by Procrustes); each "
+        "model to the mean of the others",
         "Li et al. (2016), Convergent Learning, arXiv:1511.07543; Ainsworth et al. (2023), arXiv:2209.04836",
         _activation,
         rotations=True,

@@ -150,6 +150,27 @@ def test_folding_alone_changes_nothing_a_network_computes():
     assert all(bool((model.state_dict()[fold.gain] == 1).all()) for fold in layout.folds)
 
 
+class Twice(Words):
+    """A block that is there under two names, and two layers that read the last norm, one of them after a sum."""
+
+    def __init__(self):
+        super().__init__(nn.LayerNorm)
+        self.again, self.whole = self.block, nn.Linear(WIDTH, 3)
+
+    def forward(self, x):
+        x = self.norm(self.again(self.block(self.words(x) + self.positions)))
+        return self.scores(x), self.whole(x.sum(1))
+
+
+def test_shared_modules_and_several_readers_fold():
+    torch.manual_seed(0)
+    model, x = Twice().eval(), torch.randint(WORDS, (2, PLACES))
+    layout = transfuse.trace(model, x)
+    folds = {fold.gain: [(each.weight, each.bias) for each in fold.readers] for fold in layout.folds}
+    assert folds["again.first.weight"] == [("again.mix.weight", "again.mix.bias")]
+    assert folds["norm.weight"] == [("scores.weight", ""), ("whole.weight", "")]
+
+
 def test_a_layer_norm_network_is_refuted_by_a_rotation_that_moves_the_mean():
     model, x = built(nn.LayerNorm)
     layout = transfuse.trace(model, x)

@@ -33,22 +33,18 @@ from typing import Any, TypeVar
 import yaml
 
 from ..errors import LayoutError, listing
-from .records import Axis, Fixed, Fold, Frame, Part, Reader, Run, Slot, Space, Tensors
+from .fold_notation import fold_text, frame_text, parse_fold, parse_frames
+from .records import Axis, Fixed, Fold, Frame, Run, Slot, Space, Tensors
+from .scalars import MOST_SLOTS, MOST_UNITS, number, scalar
 from .symmetry import WORDS, Symmetry
 
 Reasons = Mapping[str, Mapping[int, str]]
 T = TypeVar("T")
 
-# Slots of one unit on one axis, and units or positions of an axis: more than any network has, and little enough that a
-# typing error, or a layout from a stranger, cannot take all the memory.
-MOST_SLOTS = 10**6
-MOST_UNITS = 10**9
-
 _OPTIONAL = ("fixed", "reduced", "folds", "unrotated", "frames")
 _NAME = r"[^\s\[\]()|*+<>,'\"{}&!%@`#]+"
 _NUMBER = re.compile(r"[0-9]+")
 _SLOT = re.compile(rf"(?P<even>\|)?(?P<name>{_NAME})(?(even)\|)(\*(?P<times>[0-9]+))?")
-_PART = re.compile(r"(?P<tensor>.+) (?P<axis>[0-9]{1,2}) (?P<first>[0-9]+):(?P<last>[0-9]+)(:(?P<step>[0-9]+))?")
 _RUN = re.compile(rf"(?P<body>\([^()]*\)|\|?{_NAME}\|?(?:\*[0-9]+)?)(?:\[(?P<units>[0-9 ]*)\])?")
 
 
@@ -86,17 +82,17 @@ def render(  # noqa: PLR0913, PLR0917
     sections = {
         "spaces": {space.name: _space_text(space) for space in spaces},
         "tensors": {
-            name: f"[{', '.join(_scalar(_axis_text(axis)) for axis in axes)}]" for name, axes in tensors.items()
+            name: f"[{', '.join(scalar(_axis_text(axis)) for axis in axes)}]" for name, axes in tensors.items()
         },
         "fixed": {
-            name: "{" + ", ".join(f"{axis}: {_scalar(reason)}" for axis, reason in reasons.items()) + "}"
+            name: "{" + ", ".join(f"{axis}: {scalar(reason)}" for axis, reason in reasons.items()) + "}"
             for name, reasons in fixed.items()
         },
-        "reduced": {name: _scalar(how) for name, how in reduced.items()},
-        "folds": {fold.gain: _fold_text(fold) for fold in folds},
-        "unrotated": {name: _scalar(why) for name, why in unrotated.items()},
+        "reduced": {name: scalar(how) for name, how in reduced.items()},
+        "folds": {fold.gain: fold_text(fold) for fold in folds},
+        "unrotated": {name: scalar(why) for name, why in unrotated.items()},
         "frames": {
-            space: "[" + ", ".join(_frame_text(frame) for frame in frames if frame.space == space) + "]"
+            space: "[" + ", ".join(frame_text(frame) for frame in frames if frame.space == space) + "]"
             for space in dict.fromkeys(frame.space for frame in frames)
         },
     }
@@ -134,9 +130,9 @@ def read(text: str) -> Parts:
     tensors = _entries(document, "tensors", _parse_axes, problems)
     fixed = _entries(document, "fixed", _parse_reasons, problems)
     reduced = _entries(document, "reduced", lambda name, how: str(how), problems)
-    folds = _entries(document, "folds", _parse_fold, problems)
+    folds = _entries(document, "folds", parse_fold, problems)
     unrotated = _entries(document, "unrotated", lambda name, why: str(why), problems)
-    frames = _entries(document, "frames", _parse_frames, problems)
+    frames = _entries(document, "frames", parse_frames, problems)
     if problems:
         raise LayoutError(listing("the layout cannot be read:", problems))
     inside = tuple(frame for each in frames.values() for frame in each)
@@ -163,22 +159,9 @@ def _entries(
 def _section(title: str, rows: Mapping[str, str]) -> str:
     if not rows:
         return f"{title}: {{}}"
-    keys = {name: _scalar(name) + ":" for name in rows}
+    keys = {name: scalar(name) + ":" for name in rows}
     wide = max(map(len, keys.values()))
     return "\n".join([f"{title}:", *(f"  {keys[name]:<{wide}} {value}" for name, value in rows.items())])
-
-
-def _scalar(text: str) -> str:
-    """Text as a YAML scalar: plain where that reads back as the same text, quoted otherwise."""
-    plain = re.fullmatch(r"(< )?[\w.*][\w.* +/()-]*", text) and ": " not in text and not text.endswith(" ")
-    try:
-        if plain and str(yaml.safe_load(f"[{text}]")[0]) == text:
-            return text
-    except yaml.YAMLError:
-        pass
-    if text.isprintable():
-        return "'" + text.replace("'", "''") + "'"
-    return '"' + "".join(c if c.isprintable() and c not in '"\\' else f"\\U{ord(c):08x}" for c in text) + '"'
 
 
 def _space_text(space: Space) -> str:
@@ -215,67 +198,7 @@ def _parse_space(name: str, value: Any) -> Space:
         raise LayoutError(
             f"space {name}: cannot read {value!r}; expected its width and, if any, {', '.join(WORDS)} ('8 signs')"
         )
-    return Space(name, _number(width, MOST_UNITS, f"space {name}"), symmetry)
-
-
-def _fold_text(fold: Fold) -> str:
-    into = ", ".join(f"{_scalar(each.weight)}: {_scalar(each.bias) if each.bias else 'null'}" for each in fold.readers)
-    bias = f"bias: {_scalar(fold.bias)}, " if fold.bias else ""
-    return f"{{{bias}into: {{{into}}}}}"
-
-
-def _parse_fold(gain: str, value: Any) -> Fold:
-    into = value.get("into") if isinstance(value, Mapping) else None
-    if not isinstance(into, Mapping) or not set(value) <= {"bias", "into"}:
-        raise LayoutError(
-            f"folds {gain}: cannot read {value!r}; expected the norm's bias, if any, and the weights that read it, "
-            "each with its own ('{bias: norm.bias, into: {up.weight: up.bias, gate.weight: null}}')"
-        )
-    readers = tuple(Reader(str(weight), "" if bias is None else str(bias)) for weight, bias in into.items())
-    return Fold(gain, str(value.get("bias") or ""), readers)
-
-
-def _frame_text(frame: Frame) -> str:
-    one, other = (", ".join(_scalar(_part_text(part)) for part in side) for side in (frame.one, frame.other))
-    return f"{{one: [{one}], other: [{other}]}}"
-
-
-def _part_text(part: Part) -> str:
-    first, last = part.slots[0], part.slots[-1]
-    step = part.slots[1] - first if len(part.slots) > 1 else 1
-    return f"{part.tensor} {part.axis} {first}:{last + 1}" + (f":{step}" if step != 1 else "")
-
-
-def _parse_frames(space: str, value: Any) -> list[Frame]:
-    found = []
-    for each in value if isinstance(value, list) else [value]:
-        sides = [side for name in ("one", "other") if isinstance(side := _given(each, name), list) and side]
-        if len(sides) != 2:
-            raise LayoutError(
-                f"frames {space}: cannot read {each!r}; expected two sides of tensors with an axis and slots "
-                "('{one: [query.weight 0 0:4], other: [key.weight 0 0:4]}')"
-            )
-        found.append(Frame(space, *(tuple(_parse_part(space, str(part)) for part in side) for side in sides)))
-    return found
-
-
-def _given(entry: Any, name: str) -> Any:
-    return entry.get(name) if isinstance(entry, Mapping) else None
-
-
-def _parse_part(space: str, text: str) -> Part:
-    match = _PART.fullmatch(text)
-    if not match:
-        raise LayoutError(
-            f"frames {space}: cannot read {text!r}; expected a tensor, an axis and slots ('a.weight 0 0:4')"
-        )
-    first, last, step = (
-        _number(match[name] or "1", MOST_SLOTS, f"frames {space}") for name in ("first", "last", "step")
-    )
-    slots = tuple(range(first, last, step or 1))
-    if not slots:
-        raise LayoutError(f"frames {space}: {text!r} has no slots; the second number must be larger than the first")
-    return Part(match["tensor"], int(match["axis"]), slots)
+    return Space(name, number(width, MOST_UNITS, f"space {name}"), symmetry)
 
 
 def _parse_axes(tensor: str, axes: Any) -> tuple[Axis, ...]:
@@ -294,7 +217,7 @@ def _parse_axis(text: str, where: str) -> Axis:
 
 def _parse_segment(text: str, where: str) -> Run | Fixed:
     if _NUMBER.fullmatch(text):
-        return Fixed(_number(text, MOST_UNITS, where))
+        return Fixed(number(text, MOST_UNITS, where))
     match = _RUN.fullmatch(text)
     parts = match["body"].strip("()").split() if match else []
     slots = [_SLOT.fullmatch(part) for part in parts]
@@ -302,19 +225,12 @@ def _parse_segment(text: str, where: str) -> Run | Fixed:
         raise LayoutError(
             f"{where}: cannot read {text!r}; expected a number, a space, 'space*4', '|space|', '(a b)' or 'a[1 0]'"
         )
-    times = [_number(slot["times"] or "1", MOST_SLOTS, where) for slot in slots if slot]
+    times = [number(slot["times"] or "1", MOST_SLOTS, where) for slot in slots if slot]
     if sum(times) > MOST_SLOTS:
         raise LayoutError(f"{where}: {text!r} gives a unit {sum(times)} slots; expected at most {MOST_SLOTS}")
     cell = tuple(
         each for slot, count in zip(slots, times, strict=True) if slot
         for each in [Slot(slot["name"], bool(slot["even"]))] * count
     )  # fmt: skip
-    units = match["units"] and tuple(_number(unit, MOST_UNITS, where) for unit in match["units"].split())
+    units = match["units"] and tuple(number(unit, MOST_UNITS, where) for unit in match["units"].split())
     return Run(cell, None if match["units"] is None else units or ())
-
-
-def _number(text: str, most: int, where: str) -> int:
-    """A whole number that is not absurdly large."""
-    if len(text) > len(str(most)) or int(text) > most:
-        raise LayoutError(f"{where}: {text[:40]} is larger than any network needs; expected at most {most}")
-    return int(text)

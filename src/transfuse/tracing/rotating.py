@@ -15,6 +15,7 @@ from torch import Tensor
 
 from ..layout import Axis, Fold, Layout, Reader, Run, Slot, Space, Symmetry
 from .algebra import Algebra
+from .findings import Findings
 from .reading import Unknown, read
 from .recording import Recording
 from .rules import Rule
@@ -41,13 +42,15 @@ def with_rotations(
     if turning.spaces:
         # Rules ask nothing of an algebra but the functions that this one has, too.
         read(recordings, state, rules=rules, unknown=unknown, algebra=cast(Algebra, turning))
-    for space, why in _unfoldable(turning, layout):
-        turning.lost.setdefault(space, why)
-    scaled = {space.name for space in layout.spaces if space.scales} - turning.normed  # what is larger than rotations
-    rotating = [name for name in turning.spaces if name not in {*turning.lost, *scaled}]
+    found = turning.found
+    for space, why in _unfoldable(found, layout):
+        found.lost.setdefault(space, why)
+    scaled = {space.name for space in layout.spaces if space.scales} - found.normed  # what is larger than rotations
+    rotating = [name for name in turning.spaces if name not in {*found.lost, *scaled}]
     averaged = {name for name, how in layout.reduced.items() if how.startswith("averaged")}
-    reasons = {name: why for name, why in {**crowded, **turning.lost}.items() if name in turning.normed | averaged}
-    return _rotated(layout, turning, rotating, reasons, canonical)
+    lost = {**crowded, **found.lost}
+    reasons = {name: why for name, why in lost.items() if name in found.normed | averaged}
+    return _rotated(layout, found, rotating, reasons, canonical)
 
 
 def _crowded(layout: Layout) -> Iterator[tuple[str, str]]:
@@ -59,17 +62,20 @@ def _crowded(layout: Layout) -> Iterator[tuple[str, str]]:
                     yield space, f"{tensor} axis {number} has not just one slot for each of its units, in their order"
 
 
-def _unfoldable(turning: Turning, layout: Layout) -> Iterator[tuple[str, str]]:
+def _unfoldable(found: Findings, layout: Layout) -> Iterator[tuple[str, str]]:
     """Spaces with a norm whose gain cannot go into all that reads it, and why."""
-    for gain, (space, norm) in turning.norms.items():
-        if {use.kind for use in turning.uses[gain]} != {"gain"}:
+    for gain, (space, norm) in found.norms.items():
+        if {use.kind for use in found.uses[gain]} != {"gain"}:
             yield space, f"the gain {gain} is used for something else as well"
-        if norm.bias and {use.kind for use in turning.uses[norm.bias]} != {"bias of norm"}:
+        if norm.bias and {use.kind for use in found.uses[norm.bias]} != {"bias of norm"}:
             yield space, f"the bias {norm.bias} is used for something else as well"
-        for weight in _readers(turning, norm):
+        for weight in _readers(found, norm):
             once = sum(axis.alone == space for axis in layout.tensors[weight]) == 1
-            if any(_is_other(use, gain, space if once else "") for use in turning.uses[weight]):
-                yield space, f"the gain {gain} cannot go into {weight}, which is also used without it (it is tied)"
+            if any(_is_other(use, gain, space if once else "") for use in found.uses[weight]):
+                yield (
+                    space,
+                    f"the gain {gain} cannot go into {weight}, which is also used without it (it is tied or shared)",
+                )
 
 
 def _is_other(use: Use, gain: str, space: str) -> bool:
@@ -79,33 +85,33 @@ def _is_other(use: Use, gain: str, space: str) -> bool:
     return use.kind != "with bias"
 
 
-def _readers(turning: Turning, norm: Norm) -> list[str]:
+def _readers(found: Findings, norm: Norm) -> list[str]:
     """The weights that read what a norm gives."""
-    return [name for name, uses in turning.uses.items() if Use("reads", norm.gain) in uses]
+    return [name for name, uses in found.uses.items() if Use("reads", norm.gain) in uses]
 
 
-def _reader(turning: Turning, weight: str) -> Reader:
+def _reader(found: Findings, weight: str) -> Reader:
     """A weight with the bias that takes the norm's: one that is added whenever it reads, and nowhere else."""
-    uses = turning.uses[weight]
+    uses = found.uses[weight]
     biases = [use.of for use in uses if use.kind == "with bias"]
     bias = biases[0] if len(set(biases)) == 1 and len(biases) == sum(use.kind == "reads" for use in uses) else ""
-    alone = bool(bias) and set(turning.uses[bias]) == {Use("bias of", weight)}
+    alone = bool(bias) and set(found.uses[bias]) == {Use("bias of", weight)}
     return Reader(weight, bias if alone else "")
 
 
 def _rotated(
-    layout: Layout, turning: Turning, rotating: list[str], reasons: Mapping[str, str], canonical: Mapping[str, str]
+    layout: Layout, found: Findings, rotating: list[str], reasons: Mapping[str, str], canonical: Mapping[str, str]
 ) -> Layout:
     """The layout with these spaces rotating; only the gains of their norms, on even slots, stay when units turn."""
-    spaces = tuple(_with_symmetry(space, turning) if space.name in rotating else space for space in layout.spaces)
+    spaces = tuple(_with_symmetry(space, found) if space.name in rotating else space for space in layout.spaces)
     aliases: dict[str, list[str]] = {}
     for name, own in canonical.items():
         aliases.setdefault(own, []).append(name)
     folds = tuple(
         fold
-        for space, norm in turning.norms.values()
+        for space, norm in found.norms.values()
         if space in rotating
-        for fold in _folds(norm, [_reader(turning, weight) for weight in _readers(turning, norm)], aliases)
+        for fold in _folds(norm, [_reader(found, weight) for weight in _readers(found, norm)], aliases)
     )
     gains = {fold.gain for fold in folds}
     tensors = {
@@ -115,22 +121,30 @@ def _rotated(
     return replace(layout, spaces=spaces, tensors=tensors, folds=folds, unrotated=reasons)
 
 
-def _with_symmetry(space: Space, turning: Turning) -> Space:
-    return replace(space, symmetry=Symmetry(rotations=True, fixing_mean=space.name in turning.centred))
+def _with_symmetry(space: Space, found: Findings) -> Space:
+    return replace(space, symmetry=Symmetry(rotations=True, fixing_mean=space.name in found.centred))
 
 
 def _folds(norm: Norm, readers: list[Reader], aliases: Mapping[str, list[str]]) -> Iterator[Fold]:
-    """A norm with its readers, under each of the names that its tensors and theirs have in the state."""
-    into = tuple(
-        Reader(weight, bias)
-        for each in readers
-        for weight, bias in zip(
-            aliases[each.weight], aliases[each.bias] if each.bias else [""] * len(aliases[each.weight]), strict=False
-        )
-    )
-    biases = aliases[norm.bias] if norm.bias else [""] * len(aliases[norm.gain])
-    for gain, bias in zip(aliases[norm.gain], biases, strict=False):
-        yield Fold(gain, bias, into)
+    """A norm with its readers, under each of the names that they have in the state.
+
+    Of a module that is there twice, each norm goes with the readers beside it.
+    """
+    gains = aliases[norm.gain]
+    for number, gain in enumerate(gains):
+        into = [
+            Reader(weight, _beside(each.bias, aliases, place, len(aliases[each.weight])))
+            for each in readers
+            for place, weight in enumerate(aliases[each.weight])
+            if place == number or len(aliases[each.weight]) != len(gains)
+        ]
+        yield Fold(gain, _beside(norm.bias, aliases, number, len(gains)), tuple(into))
+
+
+def _beside(bias: str, aliases: Mapping[str, list[str]], number: int, count: int) -> str:
+    """The name of a bias that goes with that of so many names of its weight; its own if it has not as many."""
+    names = aliases[bias] if bias else []
+    return names[number] if len(names) == count else bias
 
 
 def _with_parity(axis: Axis, even: bool) -> Axis:

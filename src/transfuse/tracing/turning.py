@@ -21,9 +21,10 @@ from torch import Tensor
 
 from ..layout import Layout
 from .algebra import Join, Over, Value
+from .findings import Findings
 from .labels import Labels
 from .registry import Registry
-from .turns import Norm, Turn, Turned, Use, arrived, is_vector, listed, moving_layers, numbered, of_rank
+from .turns import Norm, Turn, Turned, arrived, is_vector, listed, moving_layers, numbered, of_rank
 
 
 @dataclass
@@ -33,39 +34,24 @@ class Turning:
     layout: Layout
     spaces: Collection[str]  # those that rotate until something is found that does not allow it
     registry: Registry = field(default_factory=Registry)  # rules may note something there; nobody reads it
-    where: str = ""  # the operation at hand, for reasons
-    lost: dict[str, str] = field(default_factory=dict)  # spaces that do not rotate, and why
-    centred: set[str] = field(default_factory=set)  # spaces whose mean is used
-    normed: set[str] = field(default_factory=set)  # spaces that a norm is taken over
-    norms: dict[str, tuple[str, Norm]] = field(default_factory=dict)  # by gain: the space, and the norm
-    uses: dict[str, list[Use]] = field(default_factory=dict)  # by tensor of the state, each time anew
+    found: Findings = field(default_factory=Findings)
 
-    # -- what is found ---------------------------------------------------------------------------------------------
+    @property
+    def where(self) -> str:
+        """The operation at hand, for reasons."""
+        return self.found.where
 
-    def lose(self, turns: Iterable[Turn], why: str) -> None:
-        """The spaces of some turns do not rotate; the first reason counts."""
-        for turn in turns:
-            self.lost.setdefault(turn.space, f"{why}, {self.where}" if self.where else why)
-
-    def _use(self, tensor: str, kind: str, of: str = "") -> None:
-        if tensor:
-            self.uses.setdefault(tensor, []).append(Use(kind, of))
-
-    def _counts(self, values: Iterable[Turned]) -> dict[str, int]:
-        """How many uses of the tensors of the state among some values are known."""
-        return {value.tensor: len(self.uses.get(value.tensor, ())) for value in values if value.tensor}
-
-    def _use_else(self, kind: str, before: dict[str, int]) -> None:
-        """A use of this kind of all tensors of which an operation has shown no other."""
-        for tensor, count in before.items():
-            if len(self.uses.get(tensor, ())) == count:
-                self._use(tensor, kind)
+    @where.setter
+    def where(self, operation: str) -> None:
+        self.found.where = operation
 
     def _left(self, value: Turned) -> Turned:
         """A value without the turns of spaces that do not rotate any more."""
-        if not any(turn.space in self.lost for turn in value.turns.values()):
+        if not any(turn.space in self.found.lost for turn in value.turns.values()):
             return value
-        return replace(value, turns={axis: turn for axis, turn in value.turns.items() if turn.space not in self.lost})
+        return replace(
+            value, turns={axis: turn for axis, turn in value.turns.items() if turn.space not in self.found.lost}
+        )
 
     # -- where values come from ------------------------------------------------------------------------------------
 
@@ -104,8 +90,8 @@ class Turning:
 
     def _stopped(self, value: Turned, why: str) -> Turned:
         """A value that no rotation passes."""
-        self.lose(value.turns.values(), why)
-        self._use(value.tensor, why)
+        self.found.lose(value.turns.values(), why)
+        self.found.use(value.tensor, why)
         return Turned(value.shape, weight=value.weight)
 
     def absolute(self, value: Value) -> Turned:
@@ -117,7 +103,7 @@ class Turning:
         x = self.labels(value)
         if any(turn.norm or turn.squared for turn in x.turns.values()):
             return self._stopped(x, "is squared after a norm")
-        self._use(x.tensor, "squared")
+        self.found.use(x.tensor, "squared")
         turns = {axis: replace(turn, squared=True) for axis, turn in x.turns.items()}
         return replace(x, turns=turns, tensor="", read="")
 
@@ -133,14 +119,14 @@ class Turning:
     def _join(self, first: Turned, second: Turned, kind: Join) -> Turned:
         shape = tuple(torch.broadcast_shapes(first.shape, second.shape))
         x, y = (of_rank(value, len(shape)) for value in (first, second))
-        before = self._counts([x, y])
+        before = self.found.counts([x, y])
         turns = {axis: self._met(axis, x, y, kind) for axis in sorted({*x.turns, *y.turns})}
         for value, other in ((x, y), (y, x)):
             if kind == "add" and value.read and other.tensor and len(other.shape) - other.shape.count(1) == 1:
-                self._use(value.read, "with bias", other.tensor)
-                self._use(other.tensor, "bias of", value.read)
-        self._use_else(kind, before)
-        kept = {axis: turn for axis, turn in turns.items() if turn is not None and turn.space not in self.lost}
+                self.found.use(value.read, "with bias", other.tensor)
+                self.found.use(other.tensor, "bias of", value.read)
+        self.found.use_else(kind, before)
+        kept = {axis: turn for axis, turn in turns.items() if turn is not None and turn.space not in self.found.lost}
         return Turned(shape, weight=x.weight and y.weight, turns=kept)
 
     def _met(self, axis: int, x: Turned, y: Turned, kind: Join) -> Turn | None:
@@ -158,7 +144,7 @@ class Turning:
         if found is None:
             why = "is multiplied by units" if kind in ("multiply", "divide") else "meets units"
             norm = next((turn.norm for turn in (a, b) if turn.norm), None)
-            self.lose([a, b], f"has the gain {norm.gain} where it {why}" if norm else why)
+            self.found.lose([a, b], f"has the gain {norm.gain} where it {why}" if norm else why)
         return found
 
     def _met_alone(self, turn: Turn, other: Turned, single: bool, kind: Join, *, below: bool) -> Turn | None:
@@ -166,9 +152,9 @@ class Turning:
         if single and (kind == "multiply" or (kind == "divide" and not below)):
             return replace(turn, plain=False)
         if single and kind == "add" and not turn.norm and not turn.squared:
-            self.centred.add(turn.space)
+            self.found.centred.add(turn.space)
             return turn
-        self.lose(
+        self.found.lose(
             [turn], f"meets what does not rotate ({other.tensor})" if other.tensor else "meets what does not rotate"
         )
         return None
@@ -181,24 +167,13 @@ class Turning:
             return Turn(a.space)
         if a.norm.bias or not a.plain or not is_vector(y):
             return None
-        return self._with_norm(a, Norm(a.norm.gain, y.tensor))
+        return self.found.with_norm(a, Norm(a.norm.gain, y.tensor))
 
     def _gained(self, a: Turn, b: Turn, other: Turned) -> Turn | None:
         """Units times a vector of the state: the gain of a norm."""
         if a.space != b.space or a.norm or b.norm or a.squared or b.squared or not is_vector(other):
             return None
-        return self._with_norm(replace(a, plain=True), Norm(other.tensor))
-
-    def _with_norm(self, turn: Turn, norm: Norm) -> Turn:
-        """Units with a gain, and maybe a bias; a gain has one bias wherever it is used."""
-        known = self.norms.get(norm.gain)
-        if known and known[1].bias and norm.bias and known[1] != norm:
-            self.lose([turn], f"has the gain {norm.gain} with more than one bias")
-        if not known or norm.bias:
-            self.norms[norm.gain] = turn.space, norm
-        self._use(norm.gain, "gain")
-        self._use(norm.bias, "bias of norm", norm.gain)
-        return replace(turn, norm=norm)
+        return self.found.with_norm(replace(a, plain=True), Norm(other.tensor))
 
     # -- axes ------------------------------------------------------------------------------------------------------
 
@@ -213,23 +188,13 @@ class Turning:
         kept = {}
         for axis, turn in x.turns.items():
             if axis in gone:
-                self._summed(turn, linear)
+                self.found.summed(turn, linear)
             elif linear:
                 kept[axis] = turn if over == "mean" else replace(turn, plain=False)
             else:
-                self.lose([turn], "is put through a function of single units")
-        self._use(x.tensor, "reduced")
+                self.found.lose([turn], "is put through a function of single units")
+        self.found.use(x.tensor, "reduced")
         return self._without(replace(x, turns=kept, tensor="", read=""), gone, keepdim=keepdim)
-
-    def _summed(self, turn: Turn, linear: bool) -> None:
-        """All units are summed: their squares, or for the mean themselves."""
-        if turn.squared and linear:
-            self.normed.add(turn.space)
-        elif linear and not turn.norm:
-            self.centred.add(turn.space)
-        else:
-            gain = f"has the gain {turn.norm.gain} where it " if turn.norm else ""
-            self.lose([turn], f"{gain}is put through a function of all units")
 
     def collapse(self, value: Value, axes: Iterable[int], *, keepdim: bool = False, linear: bool = True) -> Turned:
         """A function over axes for which the order along them matters: rows of a table, kernel positions."""
@@ -237,7 +202,7 @@ class Turning:
         gone = frozenset(axis % len(x.shape) for axis in axes)
         if not linear:
             x = self._stopped(x, "is put through a function of single units")
-        self.lose([turn for axis, turn in x.turns.items() if axis in gone], "its order along the axis matters")
+        self.found.lose([turn for axis, turn in x.turns.items() if axis in gone], "its order along the axis matters")
         return self._without(self._left(x), gone, keepdim=keepdim)
 
     @staticmethod
@@ -265,17 +230,17 @@ class Turning:
                     turns.setdefault(letter, []).append((number, value.turns[axis]))
         read = ""
         kept = {}
-        before = self._counts(values)
+        before = self.found.counts(values)
         for letter, found in turns.items():
             if letter not in output:
                 read = self._contracted(found, values, shared=all(letter in own for own in letters)) or read
             elif len(found) == 1 and not all(letter in own for own in letters):
                 kept[output.index(letter)] = replace(found[0][1], plain=False)
-                self._use(values[found[0][0]].tensor, "writes", found[0][1].space)
+                self.found.use(values[found[0][0]].tensor, "writes", found[0][1].space)
             else:
-                self.lose([turn for _, turn in found], "is multiplied by units")
-        self._use_else("product", before)
-        kept = {axis: turn for axis, turn in kept.items() if turn.space not in self.lost}
+                self.found.lose([turn for _, turn in found], "is multiplied by units")
+        self.found.use_else("product", before)
+        kept = {axis: turn for axis, turn in kept.items() if turn.space not in self.found.lost}
         return Turned(
             tuple(sizes[letter] for letter in output), weight=all(v.weight for v in values), turns=kept, read=read
         )
@@ -284,25 +249,25 @@ class Turning:
         """Units that are summed over: against units of the same space, by a weight or by another value."""
         turns = [turn for _, turn in found]
         if not shared and len(turns) == 1:
-            self._summed(turns[0], linear=True)
+            self.found.summed(turns[0], linear=True)
             return ""
         if len(turns) == 1 or turns[0].space != turns[1].space or any(turn.squared for turn in turns):
-            self.lose(turns, "is summed against what does not rotate with it")
+            self.found.lose(turns, "is summed against what does not rotate with it")
             return ""
         norms = [turn.norm for turn in turns]
         if not any(norms):
             for value in values:
-                self._use(value.tensor, "reads without gain")
+                self.found.use(value.tensor, "reads without gain")
             return ""
         which = 0 if norms[0] else 1
         weight, norm = values[1 - which].tensor, norms[which]
         if not weight or all(norms) or norm is None:
             gains = " and ".join(each.gain for each in norms if each)
-            self.lose(turns, f"has the gain {gains} where it is not read by a weight")
+            self.found.lose(turns, f"has the gain {gains} where it is not read by a weight")
             return ""
-        self._use(weight, "reads", norm.gain)
+        self.found.use(weight, "reads", norm.gain)
         if not turns[which].plain:
-            self._use(weight, "with bias", "")
+            self.found.use(weight, "with bias", "")
         return weight if turns[which].plain else ""
 
     def move(self, function: Callable[..., Any], *values: Value) -> list[Turned]:
@@ -312,7 +277,9 @@ class Turning:
         turns: list[dict[int, Turn]] = [{} for _ in outputs]
         for value in given if len(given) > 1 else ():
             spaces = [turn.space for turn in value.turns.values()]
-            self.lose([t for t in value.turns.values() if spaces.count(t.space) > 1], "stands twice where values join")
+            self.found.lose(
+                [t for t in value.turns.values() if spaces.count(t.space) > 1], "stands twice where values join"
+            )
         for wanted in moving_layers(given):
             arrays = [numbered(value, axis) for value, axis in zip(given, wanted, strict=True)]
             own = [value.turns[axis] for value, axis in zip(given, wanted, strict=True) if axis is not None]
@@ -321,7 +288,7 @@ class Turning:
             self._moved_on(own, found, turns)
         tensor = given[0].tensor if len(given) == 1 else ""
         for value in given if len(given) > 1 else ():
-            self._use(value.tensor, "moved")
+            self.found.use(value.tensor, "moved")
         read = given[0].read if len(given) == 1 else ""
         weight = all(value.weight for value in given)
         return [
@@ -335,7 +302,9 @@ class Turning:
         same = all(replace(turn, plain=True) == replace(first, plain=True) for turn in own)
         for result, axis in zip(turns, found, strict=True):
             if axis is None or not same:
-                self.lose(own, "is cut, joined or reordered along its axis" if same else "is put beside other units")
+                self.found.lose(
+                    own, "is cut, joined or reordered along its axis" if same else "is put beside other units"
+                )
             elif axis >= 0:
                 result[axis] = replace(first, plain=all(turn.plain for turn in own))
 
@@ -346,7 +315,7 @@ class Turning:
         """An operation that mixes positions along axes, to a result of another length there."""
         x = self.labels(value)
         mixed = {axis % len(x.shape) for axis in axes}
-        self.lose([turn for axis, turn in x.turns.items() if axis in mixed], why)
+        self.found.lose([turn for axis, turn in x.turns.items() if axis in mixed], why)
         if not (odd and homogeneous):
             x = self._stopped(x, "is put through a function of single units")
         return replace(self._unplain(self._left(x)), shape=tuple(shape))
@@ -361,7 +330,7 @@ class Turning:
     def pinned(self, value: Labels, axes: frozenset[int] | None, why: str) -> Turned:
         """A value whose units along some axes (default: all) stay in place."""
         x = self.labels(value)
-        self.lose([turn for axis, turn in x.turns.items() if axes is None or axis in axes], why)
+        self.found.lose([turn for axis, turn in x.turns.items() if axes is None or axis in axes], why)
         return self._left(x)
 
     def distinguish(self, ids: Tensor, classes: Tensor, why: str) -> None:

@@ -1,0 +1,85 @@
+"""The notation of what goes with rotations: norms that fold into their readers, and frames inside of units.
+
+    folds:
+      norm.weight: {bias: norm.bias, into: {up.weight: up.bias, gate.weight: null}}
+    frames:
+      heads: [{one: ['query.weight 0 0:4'], other: ['key.weight 0 0:4']}]
+
+In: records, or what YAML gives. Out: text, or records; a `LayoutError` says what cannot be read.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from ..errors import LayoutError
+from .records import Fold, Frame, Part, Reader
+from .scalars import MOST_SLOTS, number, scalar
+
+_PART = re.compile(r"(?P<tensor>.+) (?P<axis>[0-9]{1,2}) (?P<first>[0-9]+):(?P<last>[0-9]+)(:(?P<step>[0-9]+))?")
+
+
+def fold_text(fold: Fold) -> str:
+    """A norm, without the name of its gain, as text."""
+    into = ", ".join(f"{scalar(each.weight)}: {scalar(each.bias) if each.bias else 'null'}" for each in fold.readers)
+    bias = f"bias: {scalar(fold.bias)}, " if fold.bias else ""
+    return f"{{{bias}into: {{{into}}}}}"
+
+
+def parse_fold(gain: str, value: Any) -> Fold:
+    """A norm from what stands beside the name of its gain."""
+    into = value.get("into") if isinstance(value, Mapping) else None
+    if not isinstance(into, Mapping) or not set(value) <= {"bias", "into"}:
+        raise LayoutError(
+            f"folds {gain}: cannot read {value!r}; expected the norm's bias, if any, and the weights that read it, "
+            "each with its own ('{bias: norm.bias, into: {up.weight: up.bias, gate.weight: null}}')"
+        )
+    readers = tuple(Reader(str(weight), "" if bias is None else str(bias)) for weight, bias in into.items())
+    return Fold(gain, str(value.get("bias") or ""), readers)
+
+
+def frame_text(frame: Frame) -> str:
+    """A frame, without the name of its space, as text."""
+    one, other = (", ".join(scalar(_part_text(part)) for part in side) for side in (frame.one, frame.other))
+    return f"{{one: [{one}], other: [{other}]}}"
+
+
+def _part_text(part: Part) -> str:
+    first, last = part.slots[0], part.slots[-1]
+    step = part.slots[1] - first if len(part.slots) > 1 else 1
+    return f"{part.tensor} {part.axis} {first}:{last + 1}" + (f":{step}" if step != 1 else "")
+
+
+def parse_frames(space: str, value: Any) -> list[Frame]:
+    """The frames of a space from what stands beside its name."""
+    found = []
+    for each in value if isinstance(value, list) else [value]:
+        sides = [side for name in ("one", "other") if isinstance(side := _given(each, name), list) and side]
+        if len(sides) != 2:
+            raise LayoutError(
+                f"frames {space}: cannot read {each!r}; expected two sides of tensors with an axis and slots "
+                "('{one: [query.weight 0 0:4], other: [key.weight 0 0:4]}')"
+            )
+        found.append(Frame(space, *(tuple(_parse_part(space, str(part)) for part in side) for side in sides)))
+    return found
+
+
+def _given(entry: Any, name: str) -> Any:
+    return entry.get(name) if isinstance(entry, Mapping) else None
+
+
+def _parse_part(space: str, text: str) -> Part:
+    match = _PART.fullmatch(text)
+    if not match:
+        raise LayoutError(
+            f"frames {space}: cannot read {text!r}; expected a tensor, an axis and slots ('a.weight 0 0:4')"
+        )
+    first, last, step = (
+        number(match[name] or "1", MOST_SLOTS, f"frames {space}") for name in ("first", "last", "step")
+    )
+    slots = tuple(range(first, last, step or 1))
+    if not slots:
+        raise LayoutError(f"frames {space}: {text!r} has no slots; the second number must be larger than the first")
+    return Part(match["tensor"], int(match["axis"]), slots)
