@@ -9,12 +9,13 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c c
 # One thread per worker: xdist already fills the cores.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest
 
-.PHONY: help demo test long bench bench-long results-smoke format clean
+.PHONY: help demo test long test-flower bench bench-long results-smoke format clean
 
 help:
 	@echo "make demo    train, fuse and compare small networks on real digits; writes demo/report.html"
 	@echo "make test    formatter, linter, types and the default tests"
 	@echo "make long    the tests marked long"
+	@echo "make test-flower  federated rounds with Flower and work on a Dask cluster, in an environment of their own"
 	@echo "make bench   time and memory of imports, traces, fusions, planes and peers, in minutes; make bench-long: all of them"
 	@echo "make results-smoke  every experiment on tiny networks, with tables and figures, in build/smoke"
 	@echo "make format  format and fix what can be fixed"
@@ -32,6 +33,13 @@ test: $(VENV)/.dev
 long: $(VENV)/.dev
 	$(PYTEST) -m long
 
+# Flower holds back rich, typer and protobuf: an environment of its own, and only torch is pinned in it. Its runs start
+# real processes, some of which are killed; each is bounded in time.
+FLOWER := .venv-flower
+test-flower: $(FLOWER)/.made
+	OMP_NUM_THREADS=1 $(FLOWER)/bin/python -m pytest -n 0 -m "long or not long" \
+		tests/flower tests/federated tests/landscape/test_workers.py
+
 # Figures go to build/bench as JSON; docs/performance.md says what they mean.
 BENCH := build/bench
 MEASURE := OMP_NUM_THREADS=1 $(BIN)/python benchmarks
@@ -43,6 +51,7 @@ bench: $(VENV)/.runtime
 	$(MEASURE)/growth.py --widest 1024 --json $(BENCH)/growth.json
 	$(MEASURE)/peers.py --networks MLP-digits MLPNet $(if $(REBASIN),--rebasin $(REBASIN)) --json $(BENCH)/peers.json
 	$(MEASURE)/plane_time.py --repeats 1 --json $(BENCH)/plane.json
+	$(MEASURE)/federated_time.py --clients 4 10 30 --repeats 1 --json $(BENCH)/federated.json
 	$(MEASURE)/command_memory.py --megabytes 100 --width 512 --methods vanilla --json $(BENCH)/command.json
 
 # Everything, hours. With the package rebasin in an environment of its own: make bench-long REBASIN=.../python
@@ -68,7 +77,7 @@ format: $(VENV)/.dev
 	$(BIN)/ruff check --fix .
 
 clean:
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist
+	rm -rf $(VENV) $(FLOWER) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The stamps are written last, so an interrupted installation is done again.
@@ -77,6 +86,13 @@ $(VENV)/.runtime: pyproject.toml constraints.txt
 		|| { echo "transfuse needs Python >= 3.11; $(PYTHON) is none: make PYTHON=/path/to/python"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 	$(INSTALL) -e .
+	@touch $@
+
+$(FLOWER)/.made: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(FLOWER)
+	$(FLOWER)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt torch
+	$(FLOWER)/bin/python -m pip install --quiet --disable-pip-version-check \
+		-e '.[test,flower,distributed]' 'flwr[simulation]>=1.41,<2'
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.runtime

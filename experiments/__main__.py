@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 
 from transfuse import FusionError
@@ -27,6 +28,9 @@ def parser() -> argparse.ArgumentParser:
     run.add_argument("--cache", type=Path, default=HERE / ".cache", metavar="DIR", help="trained networks")
     run.add_argument("--device", default="cpu", help="where networks are trained")
     run.add_argument("--workers", type=int, default=0, metavar="N", help="processes that measure landscapes")
+    run.add_argument(
+        "--scheduler", metavar="ADDRESS", help="a Dask scheduler, tcp://HOST:PORT, that measures landscapes"
+    )
     run.add_argument("--fresh", action="store_true", help="measure again what is measured")
     get = commands.add_parser("fetch", help="get the official files of data sets")
     get.add_argument("names", nargs="*", metavar="NAME", help="data sets; default: all")
@@ -63,6 +67,8 @@ def _list(options: argparse.Namespace) -> int:
 
 
 def _run(options: argparse.Namespace) -> int:
+    from transfuse.landscape import dask_executor
+
     from .catalogue import EXPERIMENTS
     from .jobs import jobs
     from .running import run
@@ -70,8 +76,9 @@ def _run(options: argparse.Namespace) -> int:
 
     names = list(EXPERIMENTS) if options.names == ["all"] else options.names
     chosen = [job for name in names for job in jobs(name, options.profile, options.seeds, options.cells, options.rows)]
-    place = Place(options.cache, options.base_models, options.device, options.workers)
-    failed = run(chosen, options.results, place, fresh=options.fresh)
+    with dask_executor(options.scheduler) if options.scheduler else nullcontext(options.workers) as workers:
+        place = Place(options.cache, options.base_models, options.device, workers)
+        failed = run(chosen, options.results, place, fresh=options.fresh)
     if failed:
         print(f"{len(failed)} failed:\n" + "\n".join(failed), file=sys.stderr)
     return 1 if failed else 0

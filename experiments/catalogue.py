@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from .attending import CELLS as ATTENDING
 from .different import CELLS as DIFFERENT
+from .federated import CELLS as FEDERATED
 from .records import Cell, Experiment
 from .rows import CORRECTED, ENDS, SELECTED, UNLABELED
 
@@ -78,6 +79,7 @@ EXPERIMENTS: dict[str, Experiment] = {
     ),
     "heterogeneous": Experiment("Section 4.1: heterogeneous data, by the proportion of model A", _heterogeneous()),
     "different": Experiment("Parents that know different things", DIFFERENT, apart=True),
+    "federated": Experiment("Federated rounds", FEDERATED, apart=True),
     "transformers": Experiment("Transformers", ATTENDING, apart=True),
     "landscapes": Experiment(
         "Figures 1, 3 and the appendix's: barriers and planes",

@@ -1,4 +1,4 @@
-"""Lines of results become figures in SVG: curves over proportions and numbers of models, barriers, planes.
+"""Lines of results become figures in SVG: curves over proportions, numbers of models and rounds, barriers, planes.
 
 In: lines. Out: files. The same lines give the same bytes.
 """
@@ -15,6 +15,7 @@ from transfuse import InputError, plots
 
 from .catalogue import EXPERIMENTS
 from .landscapes import barrier_of, plane_of
+from .round_figures import round_figures
 from .rows import ROWS
 
 Line = Mapping[str, Any]
@@ -36,7 +37,8 @@ def draw(found: Sequence[Line], folder: Path) -> list[Path]:
     good = [line for line in found if "error" not in line]
     paths = []
     with matplotlib.rc_context({"svg.hashsalt": "transfuse"}):
-        for name, figure in (*_curves(good), *_landscapes(good)):
+        rounds = ((slug("federated", family, profile), figure) for family, profile, figure in round_figures(good))
+        for name, figure in (*_curves(good), *rounds, *_landscapes(good)):
             path = folder / f"{name}.svg"
             figure.savefig(path, metadata={"Date": None})
             paths.append(path)

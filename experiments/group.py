@@ -16,6 +16,7 @@ import transfuse
 from .data import Task, load
 from .jobs import Job
 from .measuring import likeness, metrics_of, outputs_of
+from .networks import build
 from .training import Base, Place, base_network
 
 
@@ -39,10 +40,13 @@ class Group:
 
     @staticmethod
     def of(job: Job, place: Place) -> Group:
-        """Trained or found."""
-        bases = tuple(base_network(name, setting, seed, place) for name, setting, seed in job.members)
-        task = load(replace(job.members[0][1].data, skill=None))
-        layout = transfuse.trace(bases[0].model, task.train.read(slice(2)))
+        """Trained or found; clients of a federation are neither."""
+        own = [] if job.cell.clients else job.members
+        bases = tuple(base_network(name, setting, seed, place) for name, setting, seed in own)
+        first = job.members[0][1]
+        task = load(replace(first.data, skill=None))
+        shown = bases[0].model if bases else build(first.network)
+        layout = transfuse.trace(shown, task.train.read(slice(2)))
         return Group(bases, task, layout, tuple(outputs_of(base.model, task.test) for base in bases), place)
 
     @property

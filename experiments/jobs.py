@@ -113,6 +113,8 @@ def configuration(cell: Cell, row: str, profile: str, group: int) -> dict[str, A
             "settings": [setting.choices() for setting in settings],
         }
     )
+    if cell.clients is not None:
+        plain["clients"] = as_plain(cell.clients)
     if ROWS[row].kind == "landscape":
         plain["landscape"] = {"points": chosen.points, "shown": chosen.shown}
         if group == PICTURED:

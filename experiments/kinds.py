@@ -22,6 +22,7 @@ from .landscapes import landscape
 from .measuring import accuracy, mean_of, metrics_of, outputs_of
 from .networks import build
 from .profiles import PROFILES
+from .rounds import federated
 from .rows import ROWS
 
 
@@ -135,4 +136,5 @@ KINDS: dict[str, Callable[[Job, Group], dict[str, Any]]] = {
     "mean": _mean,
     "fuse": _fuse,
     "landscape": _landscape,
+    "federated": federated,
 }

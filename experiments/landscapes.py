@@ -14,6 +14,7 @@ import numpy as np
 from torch import nn
 
 import transfuse
+from transfuse.landscape import Workers
 from transfuse.types import Array
 
 from .data import Batched, Examples
@@ -23,7 +24,7 @@ DIGITS = 6
 
 
 def landscape(
-    fusion: transfuse.Fusion, test: Examples, profile: Profile, *, pictured: bool, cache: Path, workers: int = 0
+    fusion: transfuse.Fusion, test: Examples, profile: Profile, *, pictured: bool, cache: Path, workers: Workers = 0
 ) -> dict[str, Any]:
     """Barriers, and the plane through model 1, model 2, and model 2 aligned.
 
@@ -34,7 +35,7 @@ def landscape(
         pictured: Whether the plane is measured too: it has many points, and is looked at rather than averaged. There is
             none where the fused network has other widths than model 2.
         cache: How names of files begin that remember points, so that a killed run goes on.
-        workers: Processes that measure; 0 for this one.
+        workers: Processes that measure, 0 for this one; or an executor.
     """
     (first, second), (one, other) = fusion.parents, fusion.aligned
     evaluate, how = _measure(test, profile.shown, cache, workers)
@@ -60,7 +61,7 @@ def shapes(model: nn.Module) -> list[tuple[int, ...]]:
     return [tuple(tensor.shape) for tensor in model.state_dict().values()]
 
 
-def _measure(test: Examples, shown: int | None, cache: Path, workers: int) -> tuple[Any, dict[str, Any]]:
+def _measure(test: Examples, shown: int | None, cache: Path, workers: Workers) -> tuple[Any, dict[str, Any]]:
     """Errors on the first test examples, and how points are kept and shared out."""
     evaluate = transfuse.evaluator(Batched(test.part(slice(shown))), keep=False)
     return evaluate, {"cache": cache.with_name(f"{cache.name}-{shown}.jsonl"), "workers": workers}

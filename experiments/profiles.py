@@ -12,6 +12,7 @@ from typing import Any
 
 from .attending import SETTINGS as ATTENDING
 from .different import SETTINGS as DIFFERENT
+from .federated import SETTINGS as FEDERATED
 from .records import Build, Data, Setting, Skill, Training, View
 from .rows import ROWS
 
@@ -202,13 +203,13 @@ def _smoke_targets() -> dict[str, Setting]:
 
 PROFILES = {
     "paper": Profile(
-        PAPER | DIFFERENT | ATTENDING,
+        PAPER | DIFFERENT | ATTENDING | FEDERATED,
         {"epsilon": (0.01, 0.005, 0.001, 0.0005), "alpha": (1.0, 5.0, 10.0, 20.0)},
         points=25,
         plane=41,
     ),
     "cpu": Profile(
-        {name: _cpu(name, setting) for name, setting in PAPER.items()} | DIFFERENT | ATTENDING,
+        {name: _cpu(name, setting) for name, setting in PAPER.items()} | DIFFERENT | ATTENDING | FEDERATED,
         {"epsilon": (None,), "gwb.epsilon": (None, 0.2), "wb-random.epsilon": (None, 0.2), "alpha": (1.0, 5.0, 20.0)},
         points=25,
         plane=15,
@@ -216,7 +217,8 @@ PROFILES = {
         pictured=1000,
     ),
     "smoke": Profile(
-        {name: _smoke(setting) for name, setting in (PAPER | DIFFERENT | ATTENDING).items()} | _smoke_targets(),
+        {name: _smoke(setting) for name, setting in (PAPER | DIFFERENT | ATTENDING | FEDERATED).items()}
+        | _smoke_targets(),
         {"epsilon": (None,), "alpha": (1.0, 10.0)},
         points=3,
         plane=3,

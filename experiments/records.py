@@ -62,6 +62,28 @@ class Dirichlet:
     draw: int = 0
 
 
+Shares = Literal["iid", "dirichlet", "disjoint"]
+
+
+@dataclass(frozen=True)
+class Clients:
+    """The clients of a federation.
+
+    Args:
+        count: How many there are.
+        shares: How the examples are dealt: at random, by Dirichlet shares of every class, or sorted by class and cut
+            into equal pieces.
+        same_start: Whether all train what the server sends from the first round on; if not, each begins with random
+            weights of its own.
+        concentration: Of the Dirichlet shares.
+    """
+
+    count: int
+    shares: Shares
+    same_start: bool
+    concentration: float = 0.5
+
+
 @dataclass(frozen=True)
 class Data:
     """What is learnt from.
@@ -195,15 +217,17 @@ class Row:
         title: In tables.
         kind: `base`, `parent`, `better` and `ensemble` measure the networks, `mean` the mean of their outputs,
             `control` the nearest of them with its last layer refitted, `fuse` one that is made of them, `landscape`
-            what lies between.
-        options: Of `transfuse.fuse`; the `number` of a parent.
+            what lies between; `federated` trains clients in rounds.
+        options: Of `transfuse.fuse`; the `number` of a parent; of a federation the `method`, `correct`, FedProx's `mu`,
+            whether clients train `alone` to the end, whether narrower ones are sent what follows their last reply
+            (`rematch`), and whether those of each width stay `apart`.
         grid: Options that are chosen by validation accuracy; the profile has the values.
         unlabeled: How many training inputs are given, without their labels.
         without: Symmetries that are taken out of the layout: `signs`, `scales`.
     """
 
     title: str
-    kind: Literal["base", "parent", "better", "control", "ensemble", "mean", "fuse", "landscape"] = "fuse"
+    kind: Literal["base", "parent", "better", "control", "ensemble", "mean", "fuse", "landscape", "federated"] = "fuse"
     options: Mapping[str, Any] = field(default_factory=dict)
     grid: tuple[str, ...] = ()
     unlabeled: int = 0
@@ -225,6 +249,8 @@ class Cell:
         family: Cells of one family are one panel of a figure.
         turns: In every second group the models are in reverse order: which one the target starts with is then not
             always the same.
+        clients: The clients, if the cell is a federation; its settings are then those of the clients in turn, the
+            widest first, and nothing is trained before.
     """
 
     title: str
@@ -236,6 +262,7 @@ class Cell:
     place: float | None = None
     family: str = ""
     turns: bool = False
+    clients: Clients | None = None
 
 
 @dataclass(frozen=True)

@@ -29,6 +29,7 @@ UNLABELED = (10, 50, 100, 500, 2000)
 CORRECTED = ("vanilla", "wb", "auto", "activation")
 ENDS = ("none", *CORRECTIONS)
 PLAIN = "couplings only"
+PROXIMAL = 0.001  # FedProx's mu: of 0.001, 0.01 and 0.1 the best by validation examples, see docs/notes/federated.md
 GIVEN = (0, 100, 500)  # unlabeled inputs that corrections and controls are compared with; 0: synthetic ones
 CHOSEN = [name for name in ("refit", "selection") if name in CORRECTIONS]  # corrections that are compared with controls
 
@@ -65,6 +66,28 @@ ROWS: dict[str, Row] = {
     "random-start": _fuse(f"auto, {PLAIN}, random start", method="auto", correct="none", start="random"),
     "one-sweep": _fuse(f"auto, {PLAIN}, one sweep", method="auto", correct="none", sweeps=1),
     "incoming": _fuse("incoming weights only (GWB, exact)", method="gwb"),
+    # Clients that train in rounds, or alone to the end.
+    "fedavg": Row("FedAvg", "federated", {"method": "vanilla"}),
+    "fedprox": Row("FedProx", "federated", {"method": "vanilla", "mu": PROXIMAL}),
+    "fedavg-500": Row(
+        "FedAvg, refit after the first by 500 unlabeled inputs",
+        "federated",
+        {"method": "vanilla", "correct": "refit", "until": 1},
+        unlabeled=500,
+    ),
+    "rounds-auto": Row("auto in every round", "federated", {"method": "auto"}),
+    "rounds-auto-500": Row(
+        "auto in every round, refit after the first by 500 unlabeled inputs",
+        "federated",
+        {"method": "auto", "correct": "refit", "until": 1},
+        unlabeled=500,
+    ),
+    "rounds-rematch": Row(
+        "auto, narrower clients follow their last reply", "federated", {"method": "auto", "rematch": True}
+    ),
+    "rounds-apart": Row("FedAvg, each width alone", "federated", {"method": "vanilla", "apart": True}),
+    "alone-fedma": Row("one-shot FedMA after training alone", "federated", {"method": "fedma", "alone": True}),
+    "alone-auto": Row("one-shot auto after training alone", "federated", {"method": "auto", "alone": True}),
     # What lies between two networks.
     "plane-wb": Row("WB", "landscape", {"method": "wb"}),
     "plane-gwb": Row("GWB", "landscape", {"method": "gwb"}),

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .records import Classes, Dirichlet, Skill
+from .records import Classes, Clients, Dirichlet, Skill
 
 
 def seen(labels: Tensor, skill: Skill | Classes | Dirichlet) -> Tensor:
@@ -22,6 +22,23 @@ def seen(labels: Tensor, skill: Skill | Classes | Dirichlet) -> Tensor:
     if isinstance(skill, Classes):
         return _where(torch.isin(labels, torch.tensor(skill.classes)))
     return _shared_out(labels, skill) if isinstance(skill, Dirichlet) else _special(labels, skill)
+
+
+def dealt(labels: Tensor, clients: Clients, draw: int) -> list[Tensor]:
+    """The numbers of the examples of each client of a federation; no two share one.
+
+    Example:
+        >>> [rows.tolist() for rows in dealt(torch.tensor([2, 0, 1, 2]), Clients(2, "disjoint", same_start=True), 0)]
+        [[1, 2], [0, 3]]
+    """
+    if clients.shares == "dirichlet":
+        parts = range(clients.count)
+        return [seen(labels, Dirichlet(clients.concentration, part, clients.count, draw)) for part in parts]
+    if clients.shares == "disjoint":
+        order = labels.argsort(stable=True)
+    else:
+        order = torch.randperm(len(labels), generator=torch.Generator().manual_seed(draw))
+    return [rows.sort().values for rows in order.tensor_split(clients.count)]
 
 
 def _special(labels: Tensor, skill: Skill) -> Tensor:

@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from transfuse import InputError
+from transfuse.landscape import Workers
 
 from .data import Examples, Task, load
 from .keeping import save
@@ -40,13 +41,13 @@ class Place:
         cache: The folder of trained networks.
         base_models: A folder of networks from elsewhere: `<setting>_<seed>.pt` (or .pth, .safetensors).
         device: Where networks are trained.
-        workers: Processes that measure landscapes; 0 for this one.
+        workers: Processes that measure landscapes, 0 for this one; or an executor.
     """
 
     cache: Path
     base_models: Path | None = None
     device: str = "cpu"
-    workers: int = 0
+    workers: Workers = 0
 
 
 @dataclass(frozen=True, eq=False)

@@ -55,7 +55,8 @@ SHARED = {"data": "data", "cache": "path", "workers": "count", "progress": "prog
 # For each public function: a call that works, and the kind of wrong values that each argument is tried with.
 CALLS = {
     "align": (dict(model=OTHER, to=NET, example_inputs=X),
-              dict(model="network", to="network", layout="layout", seed="seed", example_inputs="example")),
+              dict(model="network", to="network", layout="layout", method="text", data="data", seed="seed",
+                   example_inputs="example")),
     "barrier": (dict(a=NET, b=OTHER, **EVALUATE), dict(a="network", b="network", points="count", **SHARED)),
     "chain": (dict(networks=[NET, OTHER], **EVALUATE), dict(networks="networks", points="count", **SHARED)),
     "correct": (dict(model=NET, data=X, parents=[NET, OTHER]),
@@ -70,7 +71,7 @@ CALLS = {
     "fuse_states": (dict(states=[STATE, STATE], layout=LAYOUT),
                     dict(states="states", layout="layout", method="text", weights="weights", widths="widths",
                          activations="function", aligned="switch", low_memory="switch", seed="seed",
-                         progress="progress")),
+                         progress="progress", may_lack="names", couplings="weights")),
     "parse": (dict(text=str(LAYOUT)), dict(text="text")),
     "permute": (dict(state=STATE, layout=LAYOUT, elements={}),
                 dict(state="state", layout="layout", elements="elements")),

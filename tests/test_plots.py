@@ -43,6 +43,17 @@ def test_barriers_draw_the_values_and_tell_the_heights(tmp_path):
         plots.barriers({})
 
 
+def test_records_draw_themselves_as_the_functions_do():
+    (line,) = BARRIER.plot(metric="error", name="mine").axes[0].lines
+    np.testing.assert_array_equal(line.get_ydata(), BARRIER.of("error"))
+    assert line.get_label().startswith("mine")
+    axes = PLANE.plot(title="loss of a toy").axes[0]
+    assert axes.get_title() == "loss of a toy"
+    assert len(axes.lines) == len(PLANE.marks)
+    with pytest.raises(InputError, match="no metric is called 'x'"):
+        PLANE.plot(metric="x")
+
+
 def test_a_plane_has_its_marks_in_place_and_equal_scales(tmp_path):
     figure = plots.plane(PLANE, title="loss of a toy")
     axes = figure.axes[0]

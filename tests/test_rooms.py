@@ -25,9 +25,9 @@ FLOORS = (
     ("corrections", "synthetic"),
     ("landscape",),
     ("plots",),
-    ("fusing", "checkpoints"),
-    ("report",),
-    ("demo",),
+    ("fusing",),
+    ("checkpoints", "report", "federated"),
+    ("demo", "flower"),
     ("cli",),
     ("__main__", "public"),
     (TOP,),  # the package's own __init__ may import all
@@ -37,6 +37,8 @@ FLOOR_OF = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
 # Arrows upwards, from a room to another. A door is opened when it is used: only inside the body of a function.
 DOORS = {
     ("fusing", "report"): "`Fusion.report` writes the page about the fusion, so that users find it on what they have",
+    ("fusing", "checkpoints"): "`Fusion.save` writes the fused network, for the same reason",
+    ("landscape", "plots"): "`Barrier.plot` and `Plane.plot` draw what was measured, for the same reason",
 }
 
 

@@ -131,7 +131,6 @@ STATE = Kind(lambda value: isinstance(value, Mapping) and _names_tensors(value),
 NETWORK_OR_STATE = either(NETWORK, STATE)
 NETWORKS = many(NETWORK, "a list of torch.nn.Module: [a, b]")
 NETWORKS_OR_STATES = many(NETWORK_OR_STATE, "a list of torch.nn.Module, or of states")
-STATES = many(STATE, "a list of states: dicts of tensors by name")
 MATRIX = Kind(_is_matrix, "a matrix of numbers")
 SEED = count(0)
 NUMBER = Kind(lambda value: _is_number(value) and isfinite(value) and value >= 0, "a number, not negative")

@@ -23,6 +23,7 @@ from .barycenter import (
     Problem,
     Start,
     Step,
+    all_anchored,
     anchored,
     cycle_consistent,
     distilled_target,
@@ -73,6 +74,11 @@ class Method:
     terms: str | None = None
     correct: str = "none"
     passes: int = 20
+
+    @property
+    def matches(self) -> bool:
+        """Whether units are matched at all: what goes through no space needs no layout."""
+        return self.passes > 0
 
     @property
     def options(self) -> dict[str, Any]:
@@ -160,17 +166,23 @@ def _auto(
 def _auto_starts(problem: Problem, rng: Random, restarts: int, start: Start) -> list[list[dict[str, Coupling]]]:
     """Couplings to start from. Where no units of the first model are merged, they need not be shuffled.
 
-    Where units rotate, everything else is found by them: there they are anchored, or stay, and nothing is shuffled.
+    Models whose couplings are known are not shuffled either; if all are, there is nothing else to start from. Where
+    units rotate, everything else is found by them: if all are anchored, nothing is shuffled.
     """
     layered = partial(layer_by_layer, quadratic=True, updates=0, matching=Matching(signs=True))
     if start != "base":
         return [layered(problem, start=_target(problem, rng, start, layered))[0] for _ in range(restarts + 1)]
     unmatched = _unmatched(problem)
-    if problem.layout.rotating:
-        return [unmatched, anchored(problem, unmatched)]
-    first = 1 if reversible(unmatched[0]) else 0
-    return [unmatched, layered(problem)[0]] + [
-        [*unmatched[:first], *(shuffled(each, rng) for each in unmatched[first:])] for _ in range(restarts)
+    known = [problem.known_of(model) is not None for model in range(len(unmatched))]
+    if all(known):
+        return [unmatched]
+    other = anchored(problem, unmatched) if problem.layout.rotating else layered(problem)[0]
+    if all_anchored(problem):
+        return [unmatched, other]
+    stays = [reversible(unmatched[0]) or known[0], *known[1:]]
+    return [unmatched, other] + [
+        [each if still else shuffled(each, rng) for each, still in zip(unmatched, stays, strict=True)]
+        for _ in range(restarts)
     ]
 
 

@@ -16,6 +16,7 @@ from .errors import (
     TraceWarning,
     WidthWarning,
 )
+from .federated import Federation, LeftOut, Reply, Round
 from .fusing import FusedStates, Fusion, align, fuse, fuse_states
 from .landscape import Barrier, Mark, Plane, Simplex, barrier, chain, evaluator, plane, simplex
 from .layout import Axis, Block, Fixed, Layout, Permutation, Rotation, Run, Slot, Space, Symmetry, parse, permute
@@ -32,6 +33,7 @@ __all__ = [
     "CollapseWarning",
     "Corrected",
     "Correction",
+    "Federation",
     "Fixed",
     "FusedStates",
     "Fusion",
@@ -39,12 +41,15 @@ __all__ = [
     "InputError",
     "Layout",
     "LayoutError",
+    "LeftOut",
     "Mark",
     "Method",
     "Permutation",
     "Plane",
     "ProofError",
+    "Reply",
     "Rotation",
+    "Round",
     "Run",
     "Simplex",
     "Slot",

@@ -52,6 +52,27 @@ def test_the_state_is_found_among_other_tensors_and_told(tmp_path, content, key)
     assert checkpoint.told_wrapping == f"under {key!r}"
 
 
+def test_a_state_two_keys_deep_is_found_and_written_alike(tmp_path):
+    torch.save({"checkpoint": {"model": TENSORS, "optimizer": {"m": torch.ones(2)}}, "epoch": 3}, tmp_path / "a.pt")
+    checkpoint = open_checkpoint(tmp_path / "a.pt")
+    same(checkpoint.tensors, TENSORS)
+    assert checkpoint.told_wrapping == "under 'checkpoint', 'model'"
+    write_checkpoint(tmp_path / "b.pt", Output(dict(checkpoint.tensors), checkpoint, MADE))
+    written = torch.load(tmp_path / "b.pt", weights_only=True)
+    same(written["checkpoint"]["model"], TENSORS)
+    assert written["epoch"] == 3
+
+
+def test_what_wrappers_and_modules_save_beside_tensors_is_no_part_of_the_state(tmp_path):
+    averaged = torch.optim.swa_utils.AveragedModel(nn.Linear(2, 3))
+    torch.save({"model": averaged.state_dict(), "epoch": 1}, tmp_path / "a.pt")
+    checkpoint = open_checkpoint(tmp_path / "a.pt")
+    same(checkpoint.tensors, averaged.module.state_dict())
+    assert checkpoint.told_wrapping == "under 'model', its names without 'module.', beside n_averaged, left out"
+    torch.save({"net": {**TENSORS, "norm._extra_state": {"step": 3}}}, tmp_path / "b.pt")
+    same(open_checkpoint(tmp_path / "b.pt").tensors, TENSORS)
+
+
 def test_two_states_are_not_guessed_between(tmp_path):
     torch.save({"generator": TENSORS, "critic": TENSORS}, tmp_path / "a.pt")
     with pytest.raises(InputError, match=r"holds no state dict \(found: 'generator', 'critic'\)"):

@@ -22,7 +22,8 @@ from transfuse.checkpoints import (
     sharded_files,
     write_checkpoint,
 )
-from transfuse.checkpoints.provenance import Origin, marker
+from transfuse.checkpoints.model_card import marker
+from transfuse.checkpoints.provenance import Origin
 
 
 def test_metadata_survive_and_provenance_is_added(tmp_path):

@@ -56,7 +56,7 @@ def test_a_switch_that_is_neither_on_nor_off_is_refused(here, capsys):
 
 def test_mistakes_in_a_file_are_named_all_at_once(here, capsys):
     (here / "merge.yml").write_text(
-        "merge_metod: wb\nmodels:\n  - {modell: a}\n  - {model: b, parameters: {wieght: 1}}\ntokenizer_source: x\n"
+        "merge_metod: wb\nmodels:\n  - {modell: a}\n  - {model: b, parameters: {wieght: 1}}\nchat_template: x\n"
     )
     code, _, err = call(capsys, "run", "merge.yml")
     assert code == 2
@@ -65,10 +65,10 @@ def test_mistakes_in_a_file_are_named_all_at_once(here, capsys):
         "models, number 1: expected a path",
         "did you mean 'weight'",
         "out_path is missing",
-        "unknown key 'tokenizer_source'",
+        "unknown key 'chat_template'",
     ):
         assert text in err
-    for content in ("- 1", "a: [", "\0"):
+    for content in ("", "- 1", "a: [", "\0"):
         (here / "merge.yml").write_text(content)
         assert call(capsys, "run", "merge.yml")[0] == 2
     assert call(capsys, "run", "none.yml")[0] == 2

@@ -167,3 +167,15 @@ def test_checkpoints_as_they_are_found_are_taken_and_where_their_state_was_is_to
     assert set(torch.load("ab.pth", weights_only=True)["net"]) >= set(old)
     _, out, _ = call(capsys, "inspect", "a.pth")
     assert "(found under 'net', its names without 'module.')" in out
+
+
+def test_a_plain_average_of_files_needs_no_network_and_tells_what_does_not_fit(here, capsys):
+    for number, name in enumerate("ab"):
+        state = {"w": torch.full((2, 3), float(number)), "empty": torch.zeros(0, 3), "n": torch.tensor(7)}
+        torch.save(state, f"{name}.pt")
+    torch.save({**state, "w": torch.zeros(2, 4)}, "c.pt")
+    works(capsys, "fuse", "a.pt", "b.pt", "-o", "ab.pt", "--method", "vanilla")
+    assert torch.equal(torch.load("ab.pt")["w"], torch.full((2, 3), 0.5))
+    code, _, err = call(capsys, "fuse", "a.pt", "c.pt", "-o", "ac.pt", "--method", "vanilla")
+    assert code == 2
+    assert "c.pt: tensor w axis 1 has length 4, expected 3" in err

@@ -1,5 +1,7 @@
 """The verbs that measure: `barrier`, `plane`, `report`."""
 
+import sys
+
 import pytest
 import torch
 from torch import nn
@@ -46,3 +48,18 @@ def test_statistics_of_batch_norm_are_computed_anew_if_wanted(here, capsys, verb
     code, _, err = call(capsys, verb, *how, "--evaluate", "in/nets.py:share_of_ones", "--reset-batchnorm")
     assert code == 2
     assert "pass --data" in err
+
+
+def test_workers_and_a_scheduler_are_one_or_the_other(here, capsys):
+    how = (*AB, *MODEL, "--data", "in/data.safetensors", "--points", 3)
+    code, _, err = call(capsys, "barrier", *how, "--workers", 2, "--scheduler", "tcp://127.0.0.1:9")
+    assert code == 2
+    assert "give one of them" in err
+
+
+def test_a_scheduler_without_dask_is_told_with_the_remedy(here, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    how = (*AB, *MODEL, "--data", "in/data.safetensors", "--points", 3)
+    code, _, err = call(capsys, "barrier", *how, "--scheduler", "tcp://127.0.0.1:9")
+    assert code == 2
+    assert "pip install 'transfuse[distributed]'" in err

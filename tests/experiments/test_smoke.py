@@ -33,8 +33,8 @@ def smoke(tmp_path_factory):
     """A run of several experiments, and what it left."""
     folder = tmp_path_factory.mktemp("smoke")
     rows = "base vanilla wb gwb auto auto-500 ensemble no-signs plane-auto ot-random".split()
-    rows += ["first", "better", "control", "control-500", "mean", "refit-500"]
-    names = ("table1", "table2", "table3", "heterogeneous", "different", "landscapes", "parts")
+    rows += ["first", "better", "control", "control-500", "mean", "refit-500", "fedavg", "rounds-auto", "alone-fedma"]
+    names = ("table1", "table2", "table3", "heterogeneous", "different", "federated", "landscapes", "parts")
     assert main(arguments(folder, *names, "--rows", *rows)) == 0
     return folder
 
@@ -62,6 +62,13 @@ def test_answers_are_compared_with_those_of_the_parents(smoke):
     assert lines["better"]["kept"] in (1, 2)
     assert lines["control-500"]["kept"] in (1, 2)
     assert lines["control-500"]["likeness"]["outputs"] < lines["first"]["likeness"]["outputs"]
+
+
+def test_federations_have_an_accuracy_after_every_round(smoke):
+    lines = {line["row"]: line for line in lines_of(smoke)["federated.smoke.jsonl"]}
+    assert len(lines["fedavg"]["curve"]) == len(lines["rounds-auto"]["curve"]) == 3
+    assert lines["rounds-auto"]["curve"][-1] == round(lines["rounds-auto"]["metrics"]["accuracy"], 2)
+    assert lines["alone-fedma"]["curve"] is None
 
 
 def test_a_second_run_does_nothing(smoke, monkeypatch):
@@ -111,6 +118,7 @@ def test_tables_and_figures_need_the_lines_only(smoke, tmp_path, capsys):
     assert (tmp_path / "a.md").read_bytes() == (tmp_path / "b.md").read_bytes()
     names = {path.name for path in (tmp_path / "a").iterdir()}
     assert {"barriers-mnist-mlpnet-smoke.svg", "plane-mnist-mlpnet-auto-smoke.svg"} <= names
+    assert "federated-mnist-mlp-4-clients-smoke.svg" in names
     for name in names:
         assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
 

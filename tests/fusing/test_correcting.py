@@ -369,12 +369,23 @@ def test_a_narrower_network_comes_nearer_to_the_mean_of_the_models(count, given)
     torch.testing.assert_close(corrected.states.state, plain.model.state_dict())
 
 
-def test_what_cannot_be_corrected_where_units_are_merged_is_told():
-    def normed(seed, width):
-        torch.manual_seed(seed)
-        return nn.Sequential(nn.Linear(4, width), nn.BatchNorm1d(width), nn.Tanh(), nn.Linear(width, 3)).eval()
+def normed(seed, width):
+    torch.manual_seed(seed)
+    return nn.Sequential(nn.Linear(4, width), nn.BatchNorm1d(width), nn.Tanh(), nn.Linear(width, 3)).eval()
 
-    for model, target, correct in ((normed(0, 16), normed(1, 8), "auto"), (network(0, 16), network(1, 8), "repair")):
+
+@pytest.mark.parametrize("width", [8, 20])
+def test_units_are_selected_where_others_merge_before_batch_norms(width):
+    models = [normed(seed, 16) for seed in range(2)]
+    plain, corrected = (
+        transfuse.fuse(models, X[:3], target={"0.out": width}, data=X, correct=each) for each in ("none", "auto")
+    )
+    assert corrected.correction.method == "selection"
+    assert distance(corrected.model, models) < 0.5 * distance(plain.model, models)
+
+
+def test_what_cannot_be_corrected_where_units_are_merged_is_told():
+    for model, target, correct in ((normed(0, 16), normed(1, 8), "refit"), (network(0, 16), network(1, 8), "repair")):
         fusion = transfuse.fuse([model], X[:3], target=target, data=X, correct=correct)
         assert fusion.correction.method == "none"
         assert "units were merged" in fusion.correction.note

@@ -25,6 +25,30 @@ def test_align_gives_the_same_function_closer_to_the_reference():
     assert distance(balanced, twin) < distance(balanced, other)
 
 
+@pytest.mark.parametrize("method", [name for name, row in transfuse.METHODS.items() if name != "activation"])
+def test_align_finds_a_moved_twin_by_any_method_that_can_and_never_changes_what_it_computes(method):
+    torch.manual_seed(0)
+    model, inputs = mlp(5, 6, 4), torch.randn(3, 5)
+    order = torch.randperm(6)
+    twin = nn.Sequential(nn.Linear(5, 6), nn.ReLU(), nn.Linear(6, 4))
+    own = model.state_dict()
+    twin.load_state_dict({"0.weight": own["0.weight"][order], "0.bias": own["0.bias"][order],
+                          "2.weight": own["2.weight"][:, order], "2.bias": own["2.bias"]})  # fmt: skip
+    aligned = transfuse.align(twin, to=model, example_inputs=inputs, method=method)
+    torch.testing.assert_close(aligned(inputs), twin(inputs))
+    if method != "vanilla":
+        torch.testing.assert_close(aligned[0].weight, model[0].weight)
+
+
+def test_align_takes_data_and_refuses_methods_that_mix_units():
+    torch.manual_seed(0)
+    model, other, inputs = mlp(5, 6, 4), mlp(5, 6, 4), torch.randn(30, 5)
+    by_data = transfuse.align(other, to=model, example_inputs=inputs, method="activation", data=inputs)
+    torch.testing.assert_close(by_data(inputs), other(inputs))
+    with pytest.raises(InputError, match="mixes units here"):
+        transfuse.align(other, to=model, example_inputs=inputs, method="wb", epsilon=0.5)
+
+
 @pytest.mark.parametrize("name", ["lenet", "lstm"])
 def test_midway_to_the_aligned_network_is_the_fused_one_whatever_scales_the_reference_has(name):
     model, layout, inputs = sample(name)

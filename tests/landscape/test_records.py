@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from transfuse import Barrier, InputError, Plane, Simplex, barrier, plane, simplex
+from transfuse import Barrier, InputError, Mark, Plane, Simplex, barrier, plane, simplex
 
 STATES = [{"w": torch.randn(4, generator=torch.Generator().manual_seed(seed))} for seed in range(3)]
 
@@ -69,3 +69,12 @@ def test_a_plane_gives_its_marks_by_name():
     assert RECORDS[2]["x"].y == pytest.approx(0)
     with pytest.raises(InputError, match="the marks: origin, x, y"):
         _ = RECORDS[2]["z"]
+
+
+def test_records_show_themselves_in_a_few_lines():
+    values = np.arange(10_000.0)
+    straight = Barrier({"loss": values[:129]}, np.linspace(0, 1, 129))  # 128ths are exact
+    assert repr(straight) == "loss: 0 to 128, midpoint 64, barrier 0"
+    marks = tuple(Mark(name, 0.0, 0.0, 0.0, {"loss": 2.0}) for name in "ab")
+    wide = Plane({"loss": values.reshape(100, 100)}, values[:100], values[:100], marks)
+    assert repr(wide).splitlines() == ["a: loss 2", "b: loss 2", "grid: loss 0 to 9999"]

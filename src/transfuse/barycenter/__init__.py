@@ -1,12 +1,12 @@
 """Barycenters of states on a layout: labels and tensors, no modules."""
 
-from .coupling import Coupling, CouplingMatrices, Couplings, Plan, packed, reversible
+from .coupling import Coupling, CouplingMatrices, Couplings, Plan, coupling_of, packed, reversible
 from .history import Step
 from .importance import importance_by_layer
 from .matching import Distance, Matching
 from .objective import averaged, averages, mean, objective_of
 from .problem import Problem
-from .starts import Start, anchored, distilled_target, merged, random_target, shuffled
+from .starts import Start, all_anchored, anchored, distilled_target, merged, random_target, shuffled
 from .sweeps import cycle_consistent, jointly, layer_by_layer, matched_averaging, merge_many
 
 __all__ = [
@@ -19,9 +19,11 @@ __all__ = [
     "Problem",
     "Start",
     "Step",
+    "all_anchored",
     "anchored",
     "averaged",
     "averages",
+    "coupling_of",
     "cycle_consistent",
     "distilled_target",
     "importance_by_layer",

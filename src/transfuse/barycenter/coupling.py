@@ -99,6 +99,21 @@ def start_coupling(target: int, model: int, like: Tensor) -> Coupling:
     return Plan.of(torch.from_numpy(matrix / matrix.sum(1, keepdims=True)).to(like))
 
 
+def coupling_of(matrix: Tensor) -> Coupling:
+    """The coupling of a matrix [target units, model units]: a permutation where each unit is one unit, maybe negated.
+
+    Example:
+        >>> coupling_of(torch.tensor([[0.0, -1.0], [1.0, 0.0]])).order.tolist()
+        [1, 0]
+    """
+    shares = matrix.abs()
+    single = (shares == 1).sum(1) == 1
+    if matrix.shape[0] == matrix.shape[1] and bool(single.all()) and bool((shares.sum(0) == 1).all()):
+        order = shares.argmax(1)
+        return Permutation(order, matrix.gather(1, order[:, None])[:, 0])
+    return Plan(torch.stack([matrix, shares]))
+
+
 def best_coupling(scores: Tensor, symmetry: Symmetry, *, signs: bool) -> Permutation | Rotation | Plan:
     """The coupling with the largest total score, for scores [1 or 2, target units, model units].
 

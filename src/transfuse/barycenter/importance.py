@@ -24,7 +24,7 @@ def importance_by_layer(states: Sequence[State], tensors: Iterable[str]) -> dict
     Example:
         >>> import torch
         >>> state = {"up.weight": torch.full((2, 2), 5.0), "up.bias": torch.ones(2)}
-        >>> importance_by_layer([state, state], state)
+        >>> {name: round(each, 6) for name, each in importance_by_layer([state, state], state).items()}
         {'up.weight': 0.01, 'up.bias': 0.01}
     """
     names = [name for name in tensors if states[0][name].is_floating_point()]

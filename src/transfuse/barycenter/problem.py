@@ -29,6 +29,7 @@ class Problem:
         weights: Proportions of the models, summing to 1.
         widths: Units of each space in the target.
         importance: Weight omega of tensors in the objective; 1 where none is given.
+        known: For each model the couplings that are known to be near, or None; nothing if none are known.
     """
 
     states: Sequence[State]
@@ -36,6 +37,7 @@ class Problem:
     weights: Sequence[float]
     widths: Mapping[str, int]
     importance: Mapping[str, float] = field(default_factory=dict)
+    known: Sequence[Couplings | None] = ()
 
     @cached_property
     def blocks(self) -> dict[str, list[Pair]]:
@@ -105,8 +107,14 @@ class Problem:
         found = [pair.target.tensor for pair in self.blocks_of[space]]
         return any(found.count(name) > 1 for name in (self.terms_of(space) if tensors is None else tensors))
 
+    def known_of(self, model: int) -> Couplings | None:
+        """The couplings of a model that are known to be near, if there are any."""
+        return self.known[model] if self.known else None
+
     def start(self, model: int) -> dict[str, Coupling]:
-        """Units of a model stay where they are, are repeated, or merge, as the widths ask."""
+        """The couplings of a model that are known; else units stay, are repeated, or merge, as the widths ask."""
+        if (known := self.known_of(model)) is not None:
+            return dict(known)
         like = next(tensor for tensor in self.states[model].values() if tensor.is_floating_point())
         own = self.layout.widths(self.states[model])
         return {name: start_coupling(width, own[name], like) for name, width in self.widths.items()}

@@ -53,9 +53,11 @@ def merged(problem: Problem, model: int) -> dict[str, Coupling]:
     """Couplings of a model to a target: where that is narrower, units that are alike are merged.
 
     Space by space, in the order of the layout: of the present couplings of the other spaces, the groups of equal size
-    are sought that keep most of |T(W)|^2. Elsewhere units stay or are repeated.
+    are sought that keep most of |T(W)|^2. Elsewhere units stay or are repeated. Couplings that are known stay so.
     """
     couplings = problem.start(model)
+    if problem.known_of(model) is not None:
+        return couplings
     for space, coupling in couplings.items():
         if problem.widths[space] < coupling.width and problem.terms_of(space):
             couplings[space] = _grouping(problem, model, space, couplings)
@@ -80,6 +82,16 @@ def _grouping(problem: Problem, model: int, space: str, couplings: Couplings) ->
     return Plan.of(matrix)
 
 
+def all_anchored(problem: Problem) -> bool:
+    """Whether units rotate, and all that do stand alone on some tensor: embeddings, say."""
+    return bool(problem.layout.rotating) and all(_alone(problem, space) for space in problem.layout.rotating)
+
+
+def _alone(problem: Problem, space: str) -> list[str]:
+    """The tensors on which nothing but the units of one space moves."""
+    return [name for name in problem.terms_of(space) if len(problem.blocks[name]) == 1]
+
+
 def anchored(problem: Problem, couplings: Sequence[Couplings]) -> list[dict[str, Coupling]]:
     """Couplings with the units that rotate turned to the first model's, by the tensors on which nothing else moves.
 
@@ -87,7 +99,7 @@ def anchored(problem: Problem, couplings: Sequence[Couplings]) -> list[dict[str,
     """
     found = [dict(each) for each in couplings]
     for space in problem.layout.rotating:
-        alone = [name for name in problem.terms_of(space) if len(problem.blocks[name]) == 1]
+        alone = _alone(problem, space)
         goal = {name: problem.carried(0, name, found[0]) for name in alone}
         for model in range(1, len(found)) if alone else ():
             scores = unit_scores(problem, space, model, goal, found[model], tensors=alone)

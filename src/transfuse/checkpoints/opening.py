@@ -5,6 +5,7 @@ The format is told by what the file is: its ending only decides between what con
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +21,7 @@ from .limits import check_claims
 from .records import Checkpoint
 from .sharded_files import INDEX, shards_named_by
 from .table import FORMATS
+from .transformers_models import is_of_transformers, translated
 
 COUNT = "num_batches_tracked"
 
@@ -61,7 +63,11 @@ def _near(path: Path, formats: Sequence[Format]) -> str:
     """What there is instead, in the folder that was named."""
     folder = path.parent
     if not folder.is_dir():
-        return f"there is no folder {folder}"
+        named = re.fullmatch(r"[\w.-]+/[\w.-]+", str(path))  # as models are called on a hub
+        download = (
+            f"; if it is on a model hub, get it first: hf download {path} --local-dir {path.name}" if named else ""
+        )
+        return f"there is no folder {folder}{download}"
     endings = (INDEX, *(ending for row in formats for ending in row.endings))
     found = sorted(each.name for each in folder.iterdir() if each.name.endswith(endings))
     return f"in that folder: {printable(', '.join(found[:6]))}" if found else "no checkpoints are in that folder"
@@ -71,7 +77,8 @@ def fitted(checkpoint: Checkpoint, names: Collection[str], ties: Mapping[str, st
     """The checkpoint with exactly these names, in this order.
 
     A common prefix (`model.`) is removed; added are tensors that the model ties to one in the file, and the counts of
-    batches that batch norms keep since PyTorch 0.4.1, as `load_state_dict` does.
+    batches that batch norms keep since PyTorch 0.4.1, as `load_state_dict` does. Names in a folder of transformers that
+    are not those of the module are translated by transformers.
 
     Raises:
         InputError: naming every tensor that is missing and every one that is unexpected.
@@ -85,12 +92,26 @@ def fitted(checkpoint: Checkpoint, names: Collection[str], ties: Mapping[str, st
     missing = sorted(name for name, source in sources.items() if not source and name not in counts)
     unexpected = sorted(set(available) - set(names))
     if missing or unexpected:
-        raise InputError(_misfit(checkpoint, missing, unexpected))
+        return fitted(_translated(checkpoint, _misfit(checkpoint, missing, unexpected)), names, ties)
     kept = {name: tied[name] for name in names if name not in available and name not in counts}
     known_ties = {**checkpoint.ties, **(ties or {})}
     kept |= {name: own for name, own in known_ties.items() if name in sources and own in sources}
     wrapping = replace(checkpoint.wrapping, prefix=checkpoint.wrapping.prefix + prefix)
     return replace(checkpoint, tensors=_with_counts(checkpoint.tensors, sources, counts), ties=kept, wrapping=wrapping)
+
+
+def _translated(checkpoint: Checkpoint, misfit: str) -> Checkpoint:
+    """A checkpoint that does not fit as it is, under the names that transformers gives it.
+
+    Raises:
+        InputError: the misfit, if transformers does not know the checkpoint, with the reason.
+    """
+    if not is_of_transformers(checkpoint):
+        raise InputError(misfit)
+    try:
+        return translated(checkpoint)
+    except InputError as error:
+        raise InputError(f"{misfit}\n{error}") from error
 
 
 def _is_count(name: str, available: Collection[str]) -> bool:

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from ..errors import InputError
 from ..files import whole_file
-from ..modules import ties_of
+from ..modules import EXTRA_STATE, ties_of
 from ..types import State
 from .format import Format, Opener, Output
 from .limits import check_stored, check_tensors
@@ -32,6 +32,7 @@ WRAPPERS = (
     "ema_state_dict", "model_ema", "params_ema", "student", "teacher",
 )  # fmt: skip
 NO_NETWORKS = ("optim", "sched", "scaler", "lr_")  # how keys begin beside a state under which there may be tensors, too
+AVERAGED = "n_averaged"  # what torch.optim.swa_utils.AveragedModel counts beside the module that it wraps
 ENDINGS = (".pt", ".pth", ".ckpt", ".bin")
 # What reading a file raises that is cut, changed or of another kind; deep nesting and absurd sizes are of this sort.
 _DAMAGE = (
@@ -54,10 +55,12 @@ def read(path: Path) -> tuple[dict[str, Tensor], dict[str, str], Wrapping]:
     rest = {name: value for name, value in state.items() if name not in tensors}
     if keys:
         rest = {name: value for name, value in content.items() if name != keys[0]}
-    prefix = wrapper_prefix(list(tensors))
-    tensors = {name.removeprefix(prefix): tensor for name, tensor in tensors.items()}
+    left_out = tuple(name for name in (AVERAGED,) if name in tensors and wrapper_prefix([*tensors.keys() - {name}]))
+    prefix = wrapper_prefix([name for name in tensors if name not in left_out])
+    tensors = {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name not in left_out}
     versions = dict(getattr(state, "_metadata", {}))
-    return tensors, ties_of(tensors), Wrapping(keys, prefix, {k: v for k, v in rest.items() if is_plain(v)}, versions)
+    plain = {key: value for key, value in rest.items() if is_plain(value)}
+    return tensors, ties_of(tensors), Wrapping(keys, prefix, plain, versions, left_out=left_out)
 
 
 def _loaded(path: Path) -> Any:
@@ -93,6 +96,10 @@ def _state_in(content: Any, path: Path) -> tuple[Mapping[str, Any], tuple[str, .
                 return content[key], (key,)
         if any(isinstance(value, Tensor) for value in content.values()):
             return content, ()
+        inner = [(content[outer][key], (outer, key)) for outer in content if isinstance(content[outer], Mapping)
+                 for key in WRAPPERS if _is_state(content[outer].get(key))]  # fmt: skip
+        if len(inner) == 1:
+            return inner[0]
     found = ", ".join(map(repr, list(content)[:8])) if isinstance(content, Mapping) else type(content).__name__
     raise InputError(
         f"{path} holds no state dict (found: {found}); expected tensors by name, or these under one of "
@@ -101,10 +108,13 @@ def _state_in(content: Any, path: Path) -> tuple[Mapping[str, Any], tuple[str, .
 
 
 def _is_state(value: Any) -> bool:
-    """Whether a value is tensors by name, and nothing else."""
-    return isinstance(value, Mapping) and bool(value) and all(
-        isinstance(name, str) and isinstance(each, Tensor) for name, each in value.items()
-    )  # fmt: skip
+    """Whether a value is tensors by name, and nothing else but what modules save as extra states."""
+    if not isinstance(value, Mapping) or not any(isinstance(each, Tensor) for each in value.values()):
+        return False
+    return all(
+        isinstance(name, str) and (isinstance(each, Tensor) or name.endswith(EXTRA_STATE))
+        for name, each in value.items()
+    )
 
 
 def is_plain(value: Any) -> bool:
@@ -140,7 +150,9 @@ def _content(
         state[wrapping.prefix + name] = tensor.detach().contiguous()
     state._metadata = {**wrapping.versions}  # type: ignore[attr-defined]
     if wrapping.keys:
-        return {**wrapping.rest, wrapping.keys[0]: state, KEY: dict(provenance)}
+        outer, *inner = wrapping.keys
+        wrapped: Mapping[str, Any] = {inner[0]: state} if inner else state
+        return {**wrapping.rest, outer: wrapped, KEY: dict(provenance)}
     state._metadata[KEY] = dict(provenance)  # type: ignore[attr-defined]
     if wrapping.rest:
         state.update(wrapping.rest)

@@ -39,6 +39,8 @@ class Wrapping:
         rest: Plain values beside the state (epoch, hyper-parameters); optimisers and other tensors are left out.
         versions: Versions of the modules, which PyTorch keeps with a state.
         names_ties: Whether a file that holds a tied tensor once names its other names in the metadata.
+        translated: Whether names and tensors are those of the module, and transformers knows the way to those on disk.
+        left_out: Names of tensors in the file that are no part of the model.
     """
 
     keys: tuple[str, ...] = ()
@@ -46,6 +48,8 @@ class Wrapping:
     rest: Mapping[str, Any] = field(default_factory=dict)
     versions: Mapping[str, Any] = field(default_factory=dict)
     names_ties: bool = True
+    translated: bool = False
+    left_out: tuple[str, ...] = ()
 
 
 def wrapper_prefix(names: Sequence[str]) -> str:
@@ -94,7 +98,9 @@ class Checkpoint:
         """Where in its file the state was found, as the end of a sentence; nothing, if it lies there bare."""
         under = f"under {', '.join(map(repr, self.wrapping.keys))}" if self.wrapping.keys else ""
         prefix = f"its names without {self.wrapping.prefix!r}" if self.wrapping.prefix else ""
-        return ", ".join(filter(None, [under, prefix]))
+        names = "under names on disk, which transformers translates" if self.wrapping.translated else ""
+        left_out = f"beside {', '.join(self.wrapping.left_out)}, left out" if self.wrapping.left_out else ""
+        return ", ".join(filter(None, [under, prefix, names, left_out]))
 
     @property
     def provenance(self) -> Mapping[str, Any] | None:

@@ -14,7 +14,7 @@ from ..errors import FusionError, InputError
 from ..files import check_regular, whole_file, write_whole
 from .format import Format, Output
 from .hugging_face_folder import check_replaceable
-from .provenance import card, card_path
+from .model_card import card, card_path
 from .records import Checkpoint, size_told
 from .sharded_files import INDEX, shards_written_for
 from .table import FORMATS

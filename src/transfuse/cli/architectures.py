@@ -6,19 +6,20 @@ In: a text. Out: a blueprint. The network's code is run.
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
+from ..checkpoints import CONFIG, check_described_size, configuration, model_class
 from ..errors import InputError
-from ..files import check_regular
 from ..networks import NETWORKS
 from .data import inputs_and_labels, tensors_in_file
+from .transformers_inputs import inputs_by_config
 from .user_code import blaming, imported
 
 
@@ -48,7 +49,7 @@ def blueprint(spec: str, arguments: Mapping[str, Any], flag: str = "--model") ->
         )
     path = Path(spec)
     if path.is_dir():
-        return _hugging_face(path, flag)
+        return _hugging_face(path)
     if path.suffix == ".pt2" and path.is_file():
         return _exported(path, flag)
     if ":" in spec:
@@ -62,6 +63,14 @@ def blueprint(spec: str, arguments: Mapping[str, Any], flag: str = "--model") ->
     )
 
 
+def architecture_named(options: Namespace, paths: Sequence[str]) -> str | None:
+    """The text that says what the architecture is: --model, or the first checkpoint if that is a folder that knows."""
+    if options.model is not None:
+        return str(options.model)
+    first = next(iter(paths), "")
+    return first if first and (Path(first) / CONFIG).is_file() else None
+
+
 def _built(factory: Any, arguments: Mapping[str, Any], what: str) -> nn.Module:
     """The module that a factory makes."""
     given = ", ".join(f"{key}={value!r}" for key, value in arguments.items()) or "no arguments"
@@ -72,38 +81,18 @@ def _built(factory: Any, arguments: Mapping[str, Any], what: str) -> nn.Module:
     return made
 
 
-def _hugging_face(path: Path, flag: str) -> Blueprint:
-    """The architecture that a folder's configuration names, and a few tokens or pixels for it."""
-    if not (path / "config.json").exists():
-        raise InputError(f"{flag} {path}: the folder has no config.json; expected one that `transformers` wrote")
-    check_regular(path / "config.json")
-    import transformers
-
-    with blaming(f"{flag} {path}: transformers cannot use its config.json", "check it, or the version of transformers"):
-        config = transformers.AutoConfig.from_pretrained(path, local_files_only=True, trust_remote_code=False)
+def _hugging_face(path: Path) -> Blueprint:
+    """The architecture that a folder's configuration names, and a few tokens, pixels or samples of sound for it."""
+    config = configuration(path)
+    check_described_size(path, config)
     config.use_cache = False  # a cache is state, not a result
-    names = config.architectures or []
-    kind = next((getattr(transformers, name) for name in names if hasattr(transformers, name)), None)
+    kind = model_class(config)
 
     def build() -> nn.Module:
-        model: nn.Module = kind._from_config(config) if kind else transformers.AutoModel.from_config(config)
+        model: nn.Module = kind._from_config(config)
         return model.eval()
 
-    return Blueprint(build, lambda: _hugging_face_inputs(build(), config))
-
-
-def _hugging_face_inputs(model: Any, config: Any) -> dict[str, Tensor]:
-    """Example inputs for a model of transformers, by what its class says it reads."""
-    if model.main_input_name == "input_ids":
-        words = torch.arange(5, 5 + 2 * 8).view(2, 8) % int(config.vocab_size)
-        inputs = {"input_ids": words}
-        return {**inputs, "decoder_input_ids": words} if config.is_encoder_decoder else inputs
-    if model.main_input_name == "pixel_values":
-        side = config.image_size if isinstance(config.image_size, int) else max(config.image_size)
-        return {"pixel_values": torch.randn(2, getattr(config, "num_channels", 3), side, side)}
-    raise InputError(
-        f"no inputs are known for {type(model).__name__}; pass --example-inputs with its {model.main_input_name}"
-    )
+    return Blueprint(build, lambda: inputs_by_config(build(), config, path))
 
 
 def _exported(path: Path, flag: str) -> Blueprint:

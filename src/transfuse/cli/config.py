@@ -11,7 +11,8 @@
     dtype: float32
     out_path: ab.safetensors
 
-Every option of `fuse` has a key, its name with underscores. Unknown keys are errors.
+Every option of `fuse` has a key, its name with underscores. Unknown keys are errors. Files of mergekit are read as far
+as they ask for what is done here: `mergekit_files`.
 """
 
 from __future__ import annotations
@@ -26,26 +27,38 @@ from ..errors import InputError, listing
 from ..files import read_text
 from ..layout import PlainLoader
 from ..renamed import told_renamed
+from .mergekit_files import in_own_words
 from .parser import parse, typed
 from .verbs import VERBS
 
 OTHER_NAMES = {"merge_method": "method", "out_path": "out", "parameters": "option"}
+NEEDED = {"models": "", "out_path": " (it can be typed as well: `transfuse run FILE OUT`)"}
 KEYS = {option.name: option for option in VERBS["fuse"].options}
 
 
-def read_config(path: str) -> Namespace:
+def read_config(path: str, out: str | None = None) -> Namespace:
     """The options of `fuse` that a file stands for.
+
+    Args:
+        path: The file.
+        out: Where the result goes, if that was typed; it counts before what the file says.
 
     Raises:
         InputError: it cannot be read, or keys are unknown or missing, all at once.
     """
     try:
-        content = yaml.load(read_text(path), PlainLoader)
+        content, *others = [*yaml.load_all(read_text(path), PlainLoader)] or [None]
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise InputError(f"{path} is no YAML ({' '.join(str(error).split())}); mend it there") from error
+    if others:
+        raise InputError(
+            f"{path} holds {1 + len(others)} files in one, parted by ---, as mergekit-mega has them; run each alone"
+        )
     if not isinstance(content, dict):
         raise InputError(f"{path} holds {type(content).__name__}; expected keys such as merge_method, models, out_path")
-    return parse(arguments_in(content, path))
+    if out is not None:
+        content = {**{key: value for key, value in content.items() if OTHER_NAMES.get(key, key) != "out"}, "out": out}
+    return parse(arguments_in(in_own_words(content, path), path))
 
 
 def arguments_in(content: dict[str, Any], path: str) -> list[str]:
@@ -57,7 +70,7 @@ def arguments_in(content: dict[str, Any], path: str) -> list[str]:
     keys = {OTHER_NAMES.get(key, key): value for key, value in content.items()}
     known = [*KEYS, *OTHER_NAMES]
     problems = [f"unknown key {key!r}{_suggestion(key, known)}" for key in content if key not in known]
-    problems += [f"{key} is missing" for key in ("models", "out_path") if OTHER_NAMES.get(key, key) not in keys]
+    problems += [f"{key} is missing{more}" for key, more in NEEDED.items() if OTHER_NAMES.get(key, key) not in keys]
     models, weights, more = _models(keys.get("models", []))
     problems += more
     if weights and "weights" in keys:
@@ -88,7 +101,10 @@ def _models(entries: Any) -> tuple[list[str], list[float], list[str]]:
             if key not in known
         ]
         paths.append(entry["model"])
-        weights += [parameters["weight"]] if "weight" in parameters else []
+        weight = parameters.get("weight")
+        if isinstance(weight, list | dict):
+            problems.append(f"models, number {number}: weights of single layers are mergekit's; expected one number")
+        weights += [weight] if weight is not None else []
     if weights and len(weights) != len(paths):
         problems.append(f"{len(weights)} of {len(paths)} models have a weight; give one to each, or to none")
     return paths, weights, problems

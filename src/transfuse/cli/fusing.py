@@ -19,6 +19,7 @@ from ..checkpoints import (
     check_writable,
     origins_of,
     size_told,
+    told_companions,
     write_checkpoint,
 )
 from ..errors import FusionError, InputError, printable
@@ -45,7 +46,7 @@ Labeled = tuple[Tensor | None, Tensor | None]  # inputs and labels
 
 def fuse_as_file_says(options: Namespace) -> Outcome:
     """Fuse as a YAML file says; switches that were typed are on, whatever the file says of them."""
-    merged = read_config(options.config)
+    merged = read_config(options.config, options.out)
     for switch in (option.name for option in VERBS["run"].options if option.switch):
         setattr(merged, switch, getattr(options, switch) or getattr(merged, switch))
     check_places(merged, options.config)
@@ -179,7 +180,7 @@ def _needs_modules(options: Namespace, job: Job, chosen: Chosen) -> bool:
     if asked and options.low_memory:
         raise InputError("--low-memory works on tensors alone; leave out --data, --terms, --correct and --report")
     by_default = chosen.row.correct != "none" and not options.no_synthetic
-    able = job.build is not None and not options.low_memory and not options.model.endswith(".pt2")
+    able = job.build is not None and not options.low_memory and not str(options.model).endswith(".pt2")
     return bool(asked or (by_default and able))
 
 
@@ -222,7 +223,10 @@ def _written(options: Namespace, job: Job, chosen: Chosen, fused: FusedStates, n
         text += f"\n{note}"
     if options.verbose:
         text += f"\nobjective {objective}\n{job.layout}"
-    return Outcome(data, f"{text}\nwrote {', '.join(map(printable, files))}")
+    others = [each for each in job.checkpoints if each is not first]
+    sizes = [[entry.shape for entry in entries_of(state).values()] for state in (fused.state, first.tensors)]
+    further = told_companions([first, *others], Path(options.out), resized=sizes[0] != sizes[1])
+    return Outcome(data, "\n".join(filter(None, [text, f"wrote {', '.join(map(printable, files))}", further])))
 
 
 def _in_types(tensors: State, like: Mapping[str, Entry], dtype: torch.dtype | None) -> LazyState:

@@ -21,14 +21,20 @@ from ..checkpoints import Checkpoint, fitted, open_checkpoint
 from ..errors import InputError, LayoutError, listing
 from ..files import read_text
 from ..fusing import Chosen
-from ..layout import Layout, parse
+from ..fusing.checking import told_classes
+from ..layout import Axis, Fixed, Layout, parse
 from ..lazy import entries_of
+from ..methods import method_named
 from ..modules import ties_of, with_state
 from ..tracing import trace
 from ..types import State
-from .architectures import Blueprint, blueprint, example_inputs
+from .architectures import Blueprint, architecture_named, blueprint, example_inputs
 from .values import pairs
 
+NEEDED = (
+    "the architecture is needed: pass --model SPEC, or --layout FILE for state dicts alone; only folders with a "
+    "config.json of transformers say it themselves"
+)
 _MMAP_THRESHOLD = -3  # M_MMAP_THRESHOLD of mallopt(3)
 _LARGE = 1 << 19  # bytes; smaller pieces are asked for too often to go to the system each time
 
@@ -84,15 +90,35 @@ def prepared(options: Namespace, paths: Sequence[str]) -> Job:
     _check_different(paths)
     opened = _all(open_checkpoint, paths)
     given = read_layout(options.layout) if getattr(options, "layout", None) else None
-    if options.model is None:
-        if given is None:
-            raise InputError("the architecture is needed: pass --model SPEC, or --layout FILE for state dicts alone")
+    named = options.model if given is not None else architecture_named(options, paths)
+    if given is None and _is_plain_average(options):
+        names, ties = list(opened[0].tensors), opened[0].ties
+        job = Job(_fitted(opened, names, ties), unmoved(opened[0].tensors))
+    elif named is not None:
+        job = _traced(options, opened, blueprint(named, pairs(options.model_args, "--model-args")), given)
+    elif given is not None:
         job = Job(_fitted(opened, list(given.tensors), {}), given)
     else:
-        plan = blueprint(options.model, pairs(options.model_args, "--model-args"))
-        job = _traced(options, opened, plan, given)
+        raise InputError(NEEDED)
     _check_shapes(job)
     return job
+
+
+def _is_plain_average(options: Namespace) -> bool:
+    """Whether tensors are averaged as they are, and nothing else is asked for: no network is needed for that."""
+    others = ("model", "data", "terms", "correct", "report", "target", "width")
+    return (
+        options.verb == "fuse"
+        and not method_named(options.method).matches
+        and not any(getattr(options, name) for name in others)
+    )
+
+
+def unmoved(state: State) -> Layout:
+    """The layout in which no unit of a state moves."""
+    shapes = {name: entry.shape for name, entry in entries_of(state).items()}
+    axes = {name: tuple(Axis((Fixed(length),) if length else ()) for length in shape) for name, shape in shapes.items()}
+    return Layout((), axes)
 
 
 def chosen_method(options: Namespace) -> Chosen:
@@ -111,11 +137,12 @@ def chosen_method(options: Namespace) -> Chosen:
 def opened_modules(options: Namespace, paths: Sequence[str]) -> tuple[list[nn.Module], Blueprint]:
     """Checkpoints as modules, without tracing."""
     hush_warnings(options)
-    if options.model is None:
+    named = architecture_named(options, paths)
+    if named is None:
         raise InputError("this needs the network itself: pass --model SPEC")
     _check_different(paths)
     opened = _all(open_checkpoint, paths)
-    plan = blueprint(options.model, pairs(options.model_args, "--model-args"))
+    plan = blueprint(named, pairs(options.model_args, "--model-args"))
     own = plan.build().state_dict()
     return [loaded(plan.build(), each) for each in _fitted(opened, list(own), ties_of(own))], plan
 
@@ -203,4 +230,5 @@ def _check_shapes(job: Job) -> None:
         except LayoutError as error:
             problems += [f"{checkpoint.path}: {line.strip(' -')}" for line in str(error).splitlines()[1:]]
     if problems:
-        raise InputError(listing("tensors that do not fit the model:", problems))
+        classes = told_classes(job.layout, job.states)
+        raise InputError(listing("tensors that do not fit the model:", problems) + classes)

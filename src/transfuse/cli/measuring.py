@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from argparse import Namespace
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -30,10 +31,11 @@ def barrier(options: Namespace) -> Outcome:
         inputs = example_inputs(options, plan)
         how: dict[str, Any] = {"method": options.method, "seed": options.seed, "correct": "none", **chosen.options}
         one, other = fuse([one, other], inputs, **how).aligned  # in a common order and scale
-    found = landscape.barrier(
-        one, other, evaluate, points=options.points, data=_norm_data(options), cache=_path(options.cache),
-        progress=not options.quiet,
-    )  # fmt: skip
+    with _workers(options) as workers:
+        found = landscape.barrier(
+            one, other, evaluate, points=options.points, data=_norm_data(options), cache=_path(options.cache),
+            workers=workers, progress=not options.quiet,
+        )  # fmt: skip
     heights = {metric: found.height(metric) for metric in found.metrics}
     _draw(options, "barriers", {"barrier": found})
     _save(options, found)
@@ -56,20 +58,17 @@ def plane(options: Namespace) -> Outcome:
     (origin, x, y), _ = opened_modules(options, options.models)
     evaluate = evaluation(options, origin)
     marks = dict(zip(_names(options.models), (origin, x, y), strict=True))
-    found = landscape.plane(
-        origin, x, y, evaluate, grid=options.grid, margin=options.margin, marks=marks,
-        data=_norm_data(options), cache=options.cache, workers=options.workers, progress=not options.quiet,
-    )  # fmt: skip
+    with _workers(options) as workers:
+        found = landscape.plane(
+            origin, x, y, evaluate, grid=options.grid, margin=options.margin, marks=marks,
+            data=_norm_data(options), cache=options.cache, workers=workers, progress=not options.quiet,
+        )  # fmt: skip
     _draw(options, "plane", found)
     _save(options, found)
     shown = {mark.name: dict(mark.values) for mark in found.marks}
     data = {"marks": shown, "x": found.x.tolist(), "y": found.y.tolist(),
             "values": {metric: found.of(metric).tolist() for metric in found.metrics}}  # fmt: skip
-    lines = [
-        f"{name}: " + ", ".join(f"{key} {value:.4g}" for key, value in each.items()) for name, each in shown.items()
-    ]
-    lines.append("grid: " + ", ".join(f"{m} {found.of(m).min():.4g} to {found.of(m).max():.4g}" for m in found.metrics))
-    return Outcome(data, "\n".join(lines), asked=True)
+    return Outcome(data, str(found), asked=True)
 
 
 def report(options: Namespace) -> Outcome:
@@ -84,8 +83,18 @@ def report(options: Namespace) -> Outcome:
         modules, job.inputs, layout=job.layout, method=options.method, weights=options.weights,
         seed=options.seed, progress=not options.quiet, **chosen.options,
     )  # fmt: skip
-    fusion.report(options.out, evaluate=evaluate, data=_norm_data(options))
+    with _workers(options) as workers:
+        fusion.report(options.out, evaluate=evaluate, data=_norm_data(options), workers=workers)
     return Outcome({"out": options.out}, f"wrote {options.out}")
+
+
+def _workers(options: Namespace) -> AbstractContextManager[landscape.Workers]:
+    """Who measures: processes of this machine, or a Dask cluster."""
+    if not options.scheduler:
+        return nullcontext(options.workers)
+    if options.workers:
+        raise InputError("--workers are processes of this machine, --scheduler names a cluster; give one of them")
+    return landscape.dask_executor(options.scheduler)
 
 
 def _norm_data(options: Namespace) -> Any:

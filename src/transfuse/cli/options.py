@@ -154,6 +154,14 @@ FIGURES = (
     ),
 )  # fmt: skip
 
+WORK = (
+    Option(("--workers",), "further processes that measure (default: 0)", "work", "N", int, default=0),
+    Option(
+        ("--scheduler",), "measure on the workers of a Dask cluster: the address of its scheduler, tcp://HOST:PORT "
+        "(they have transfuse and the code of the network installed)", "work", "ADDRESS",
+    ),
+)  # fmt: skip
+
 BARRIER = (
     Option(("--points",), "points on the way (default: 25)", "barrier", "N", count, default=25),
     Option(("--align",), "first bring both networks to a common order and scale", "barrier", switch=True),
@@ -165,7 +173,6 @@ PLANE = (
         ("--margin",), "space around the three, in parts of their extent (default: 0.2)", "plane", "X", float,
         default=0.2,
     ),
-    Option(("--workers",), "further processes that measure (default: 0)", "plane", "N", int, default=0),
 )  # fmt: skip
 
 

@@ -10,7 +10,7 @@ from ..files import write_whole
 from ..modules import ties_of
 from ..tracing import prove
 from ..tracing import trace as traced
-from .architectures import blueprint, example_inputs
+from .architectures import architecture_named, blueprint, example_inputs
 from .jobs import hush_warnings, loaded, read_layout
 from .records import Outcome
 from .values import pairs
@@ -19,11 +19,12 @@ from .values import pairs
 def trace(options: Namespace) -> Outcome:
     """The layout of a model, or the proof of a layout that is given."""
     hush_warnings(options)
-    if options.model is None:
+    named = architecture_named(options, [options.checkpoint] if options.checkpoint else [])
+    if named is None:
         raise InputError("name the network: pass --model SPEC")
     if options.out:
         check_new(options.out, force=options.force)
-    plan = blueprint(options.model, pairs(options.model_args, "--model-args"))
+    plan = blueprint(named, pairs(options.model_args, "--model-args"))
     model = plan.build().eval()
     if options.checkpoint:
         own = model.state_dict()

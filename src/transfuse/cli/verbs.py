@@ -19,6 +19,7 @@ from .options import (
     TRACE,
     UNLABELED,
     WEIGHTS,
+    WORK,
     checkpoints,
 )
 from .records import Option, Verb
@@ -32,7 +33,7 @@ VERBS: dict[str, Verb] = {
   transfuse fuse a.pt b.pt -o ab.pt --model mypackage.nets:CNN --model-args width=64 --input-shape 1,28,28
   transfuse fuse a.safetensors b.safetensors c.safetensors -o abc.safetensors --model vgg11 --weights 2 1 1
   transfuse fuse a.pt b.pt -o ab.pt --layout layout.yaml                  state dicts alone, no code of the network
-  transfuse fuse bert-a/ bert-b/ -o bert-ab/ --model bert-a/              Hugging Face folders
+  transfuse fuse bert-a/ bert-b/ -o bert-ab/                              Hugging Face folders
   transfuse fuse a.pt b.pt -o ab.pt --model mlpnet --method wb --option epsilon=0.02 --dry-run
 """,
     ),
@@ -57,7 +58,7 @@ VERBS: dict[str, Verb] = {
     "barrier": Verb(
         "measure the loss on the way from one checkpoint to another",
         (checkpoints(2, "two of one architecture and width"), *FIGURES, *ARCHITECTURE, *METHOD, *LABELED, *BARRIER,
-         *MESSAGES),
+         *WORK, *MESSAGES),
         """
   transfuse barrier a.pt b.pt --model mlpnet --data test.safetensors -o barrier.json --plot barrier.svg
   transfuse barrier a.pt b.pt --model mlpnet --evaluate checks.py:accuracy --align
@@ -65,7 +66,8 @@ VERBS: dict[str, Verb] = {
     ),
     "plane": Verb(
         "measure the loss on the plane through three checkpoints",
-        (checkpoints(3, "three of one architecture and width"), *FIGURES, *ARCHITECTURE, *LABELED, *PLANE, *MESSAGES),
+        (checkpoints(3, "three of one architecture and width"), *FIGURES, *ARCHITECTURE, *LABELED, *PLANE, *WORK,
+         *MESSAGES),
         """
   transfuse plane a.pt b.pt b-aligned.pt --model mlpnet --data test.safetensors --plot plane.svg
 """,
@@ -75,7 +77,7 @@ VERBS: dict[str, Verb] = {
         (checkpoints(None, "two or more"),
          Option(("-o", "--out"), "the page (.html)", "result", "FILE", required=True, is_path=True, writes=True),
          FORCE,
-         *ARCHITECTURE, *METHOD, WEIGHTS, *LABELED, *MESSAGES),
+         *ARCHITECTURE, *METHOD, WEIGHTS, *LABELED, *WORK, *MESSAGES),
         """
   transfuse report a.pt b.pt -o report.html --model mlpnet --data test.safetensors
 """,
@@ -83,9 +85,12 @@ VERBS: dict[str, Verb] = {
     "run": Verb(
         "fuse as a YAML file says",
         (Option(("config",), "YAML; a key for every option of `transfuse fuse`", metavar="FILE", is_path=True),
+         Option(("out",), "where to write the result (default: out_path in the file)", metavar="OUT", number="?",
+                is_path=True, writes=True),
          DRY_RUN, FORCE, *MESSAGES),
         """
   transfuse run merge.yml --dry-run
+  transfuse run linear.yml merged/            a file of mergekit, and its output folder
 
   merge_method: auto
   model: mlpnet

@@ -6,7 +6,7 @@ residual stream: what is added to a stream stays there, and no reader can make i
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -79,20 +79,48 @@ def inputs_of(seen: Seen) -> dict[str, Tensor]:
 
 
 def readers_by_space(sites: Sequence[Seen], problem: Problem) -> dict[str, list[Reader]]:
-    """The readers of each space whose units can be selected.
+    """The readers of each space whose units can be selected: of no residual stream.
 
     Args:
         sites: The sites of a parent, as it makes them.
         problem: The parents and the widths of the network.
     """
+    reduced = problem.layout.reduced
+    spaces = [space for space in problem.blocks_of if space not in reduced and not _is_stream(space, sites, problem)]
+    return _known_readers(spaces, sites, problem)
+
+
+def readers_of_wider_streams(sites: Sequence[Seen], problem: Problem) -> dict[str, list[Reader]]:
+    """The readers of each residual stream that is wider in the network than in every parent, and that no norm reduces.
+
+    Args:
+        sites: The sites of a parent, as it makes them.
+        problem: The parents and the widths of the network.
+    """
+    reduced, blocks = problem.layout.reduced, problem.blocks_of
+    wider = [
+        space
+        for space, pairs in blocks.items()
+        if problem.widths[space] > max(len(block.positions) for block in pairs[0].models)
+    ]
+    spaces = [space for space in wider if space not in reduced and _is_stream(space, sites, problem)]
+    return _known_readers(spaces, sites, problem)
+
+
+def _is_stream(space: str, sites: Sequence[Seen], problem: Problem) -> bool:
+    """Whether a layer is seen to add to the units of a space."""
+    written = {pair.target.tensor for pair in problem.blocks_of[space] if pair.target.side == "produces"}
+    return any(seen.rest is not None and written.intersection(seen.tensors) for seen in sites)
+
+
+def _known_readers(spaces: Iterable[str], sites: Sequence[Seen], problem: Problem) -> dict[str, list[Reader]]:
+    """The readers of each of some spaces of which all are known."""
     owners = {tensor: seen for seen in sites for tensor in seen.tensors}
     found = {}
-    for space, pairs in problem.blocks_of.items():
+    for space in spaces:
+        pairs = problem.blocks_of[space]
         readers = [pair for pair in pairs if pair.target.side == "consumes"]
-        writers = [owners[pair.target.tensor] for pair in pairs
-                   if pair.target.side == "produces" and pair.target.tensor in owners]  # fmt: skip
-        streams = space in problem.layout.reduced or any(seen.rest is not None for seen in writers)
-        if readers and not streams and all(_is_known(pair, owners) for pair in readers):
+        if readers and all(_is_known(pair, owners) for pair in readers):
             whole = _made_apart(pairs)
             found[space] = [Reader(owners[pair.target.tensor], pair, whole) for pair in readers]
     return {space: by for space, by in found.items() if len({reader.size for reader in by}) == 1}

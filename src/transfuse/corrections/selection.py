@@ -5,7 +5,8 @@ width by elimination (`elimination`): of the units of all parents those stay fro
 can still be made. What was read of the others is handed out to those that stay; then every site, from the first to the
 last, is fitted to what its own units saw in their parent, and the last to the mean of the parents' outputs (`refit`).
 Neither labels nor a matching are needed. Of attention whole heads are selected. Residual streams that are linear are
-projected on their principal directions (`streams`); the units of others are averaged, as they are coupled.
+projected on their principal directions (`streams`); the units of others are placed, where the network is wider than its
+parents (`placing`), else averaged, as they are coupled.
 
 Two readers of units compete for what is kept. Each counts by how much it reads, so that a parent with large numbers
 does not push the others out: all count by their proportions.
@@ -26,7 +27,8 @@ from ..activations import observe, together
 from ..layout import Layout
 from .affine import sampled
 from .elimination import RIDGE, eliminated, features_of, handed_out
-from .readers import Reader, inputs_of, readers_by_space
+from .placing import Placed, as_correlations, placed_units
+from .readers import Reader, inputs_of, readers_by_space, readers_of_wider_streams
 from .refit import refit_sites
 from .streams import projected_streams, with_streams
 from .task import Task, check_numbers
@@ -35,6 +37,7 @@ from .units import Made
 SAMPLES = 4096  # of what is read in a batch: a convolution sees its units at many places, which are much alike
 TINY = 1e-30  # keeps a reader that reads nothing from being divided by zero
 
+Grams = dict[tuple[str, str], Tensor]  # by weight and space: mean products of units
 Kept = Mapping[str, tuple[int, ...]]  # by space: how many units of each parent are kept
 
 
@@ -44,7 +47,7 @@ class Selection:
 
     Args:
         kept: Where units were selected: how many of each parent are kept.
-        streams: Where streams were projected on their principal directions.
+        streams: Where streams were projected on their principal directions, or their units were placed.
         averaged: Where units were averaged, as they are coupled: why they were not selected.
     """
 
@@ -112,8 +115,10 @@ def select_units(task: Task, *, balanced: bool = True) -> Selection:
     streams = projected_streams(own, task.units.made(task.weights, task.network).problem)
     made = with_streams(task.units.made(task.weights, task.network, folding=streams), streams)
     sites = observe(own.parents[0], next(iter(task.batches)).run)
-    readers = readers_by_space(sites, made.problem)
-    grams = _grams(own, [reader for by in readers.values() for reader in by])
+    readers, wider = readers_by_space(sites, made.problem), readers_of_wider_streams(sites, made.problem)
+    grams = _grams(own, [reader for by in (*readers.values(), *wider.values()) for reader in by])
+    placed = _placed(wider, grams, made)
+    made = made.with_selected(placed)
     readers = {space: by for space, by in readers.items() if all((reader.tensor, space) in grams for reader in by)}
     whole = partial(_wanted, made, frozenset(readers), balanced=balanced)
     chosen = {}
@@ -129,10 +134,22 @@ def select_units(task: Task, *, balanced: bool = True) -> Selection:
     # recurrent layers saturate.
     refit_sites(replace(own, carry=result.carry()), bent={seen.name for seen in sites if seen.recurrence})
     kept = {space: tuple(len(part.units) for part in each) for space, each in chosen.items()}
-    return Selection.of(made.problem.layout, kept, streams)
+    return Selection.of(made.problem.layout, kept, [*streams, *placed])
 
 
-def _grams(task: Task, readers: Sequence[Reader]) -> dict[tuple[str, str], Tensor]:
+def _placed(wider: Mapping[str, Sequence[Reader]], grams: Grams, made: Made) -> dict[str, list[Placed]]:
+    """By stream that is wider than every parent's, for each parent, where its units stand."""
+    found = {}
+    for space, by in wider.items():
+        products = [grams[reader.tensor, space] for reader in by if (reader.tensor, space) in grams]
+        widths = [len(block.positions) for block in by[0].pair.models]
+        if products:
+            alike = torch.stack([as_correlations(each) for each in products]).mean(0)
+            found[space] = placed_units(alike, widths, made.problem.weights, made.problem.widths[space])
+    return found
+
+
+def _grams(task: Task, readers: Sequence[Reader]) -> Grams:
     """By weight and space: mean products of the units of all parents, side by side, as the weight reads them.
 
     Around their means where the reader has a constant, which makes those good. Weights that the parents never apply

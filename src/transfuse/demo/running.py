@@ -17,6 +17,8 @@ from typing import Any
 import torch
 from torch import nn
 
+from ..activations import Batches
+from ..corrections import nearest_control
 from ..files import write_whole
 from ..fusing import Fusion, fuse
 from ..modules import Ensemble, private_randomness
@@ -28,6 +30,7 @@ from .pages import write_pages
 from .training import base_network
 
 METHODS = ("vanilla", "ot", "wb", "gwb", "auto")
+WIDE = 1.5  # the width of the row between one network and two
 UNLABELED = 200  # images without labels for the row with data: a sixth of the training images
 ROWS = {
     "base": "base networks (mean of two)",
@@ -36,7 +39,9 @@ ROWS = {
     "wb": "WB: Wasserstein barycenter",
     "gwb": "GWB: Gromov-Wasserstein barycenter",
     "auto": "auto, without any data",
+    "wide": f"auto, {WIDE:g} times as wide, without any data",
     "data": f"auto, with {UNLABELED} unlabeled images",
+    "control": "one network kept, last layer refitted",
     "ensemble": "ensemble (mean of probabilities)",
 }
 
@@ -117,8 +122,10 @@ def compare(kind: str, pair: Sequence[nn.Module]) -> Compared:
     for method in METHODS:
         fusion = fuse(pair, images[:2], layout=layout, method=method)
         accuracies[method] = accuracy(fusion.model)
+    accuracies["wide"] = accuracy(fuse(pair, images[:2], layout=layout, target=WIDE).model)
     seen = digits("train")[0][:UNLABELED]
     accuracies["data"] = accuracy(fuse(pair, images[:2], layout=layout, data=seen).model)
+    accuracies["control"] = accuracy(nearest_control(pair, [0.5, 0.5], Batches.of(seen)).model)
     accuracies["ensemble"] = accuracy(Ensemble(pair))
     return Compared(kind, accuracies, fusion)
 
@@ -148,7 +155,7 @@ def table_text(table: Table) -> str:
 
 def epilogue(folder: Path, pages: Sequence[str], seconds: float) -> str:
     """The text after the table: what was done, and commands to go on with."""
-    return f"""{seconds:.0f} s. Only the row with unlabeled images used any data to fuse, and nothing was trained again.
+    return f"""{seconds:.0f} s. The two rows before the ensemble used images, no labels; nothing was trained again.
 Open {pages[0]} in a browser: barriers and error surfaces.
 
 Next, with the networks in {folder}/:

@@ -15,12 +15,17 @@ import torch
 from torch import Tensor, nn
 
 from ..arguments import told
-from ..errors import InputError, WidthWarning, listing
+from ..barycenter import Couplings
+from ..errors import InputError, LayoutError, WidthWarning, listing
 from ..layout import Layout
+from ..lazy import entries_of
 from ..methods import Method, method_named
 from ..modules import place_of, shares_of
 from ..types import State
+from .known import known_couplings
 from .widths import Widths, named_widths, target_widths
+
+RETURNED = "is returned by the model"  # how the tracer says why outputs stay where they are
 
 
 def network_list(models: Any) -> list[nn.Module]:
@@ -34,12 +39,50 @@ def network_list(models: Any) -> list[nn.Module]:
             f"models is a module ({type(models).__name__}), whose parts would be taken for networks; pass a list of "
             "networks: [a, b]"
         )
+    if isinstance(models, Mapping) or (
+        isinstance(models, list | tuple) and any(isinstance(m, Mapping) for m in models)
+    ):
+        raise InputError(
+            "models are states (dicts of tensors by name), which do not say what is done with them; pass modules, or "
+            "fuse states with a layout: transfuse.fuse_states([a, b], layout)"
+        )
     given = list(models) if isinstance(models, Iterable) and not isinstance(models, Mapping | str | Set) else []
     strange = sorted({type(model).__name__ for model in given if not isinstance(model, nn.Module)})
     if not given or strange:
         got = f"holds {', '.join(strange)}" if strange else f"is {told(models)}"
         raise InputError(f"models {got}; expected a list of one or more torch.nn.Module: [a, b]")
     return given
+
+
+def check_fit(layout: Layout, states: Sequence[State]) -> None:
+    """Hold states against a layout, and say what it means where numbers of outputs differ.
+
+    Raises:
+        LayoutError: with every mismatch of every state.
+    """
+    try:
+        layout.check(*states)
+    except LayoutError as error:
+        raise LayoutError(f"{error}{told_classes(layout, states)}") from error
+
+
+def told_classes(layout: Layout, states: Sequence[State]) -> str:
+    """What is said of models with different numbers of outputs, as a further line; nothing if they have the same."""
+    shapes = [{name: entry.shape for name, entry in entries_of(state).items()} for state in states]
+    counts = {
+        name: [own[name][axis] for own in shapes if len(own.get(name, ())) > axis]
+        for name, axes in layout.fixed.items()
+        for axis, reason in axes.items()
+        if reason.startswith(RETURNED)
+    }
+    differing = {name: found for name, found in counts.items() if len(set(found)) > 1}
+    if not differing:
+        return ""
+    name, found = next(iter(differing.items()))
+    return (
+        f"\nThe models have {', '.join(map(str, found))} outputs (classes; see {name}): outputs are never matched, for "
+        "each has its meaning. Fuse models of the same classes, or bring their last layers to the same ones first"
+    )
 
 
 @dataclass(frozen=True)
@@ -73,6 +116,7 @@ class Ready:
         shares: Proportions of the states, summing to 1.
         widths: Widths of the target, for every space.
         asked: Spaces whose width was asked for; the others have that of the first model.
+        known: For each state couplings that are known to be near, or None; nothing if none are known.
     """
 
     states: Sequence[State]
@@ -80,26 +124,34 @@ class Ready:
     shares: Sequence[float]
     widths: Mapping[str, int]
     asked: frozenset[str] = frozenset()
+    known: Sequence[Couplings | None] = ()
 
     @staticmethod
     def of(
         states: Sequence[State], layout: Layout, *, weights: Sequence[float] | None = None,
-        widths: Widths | None = None,
+        widths: Widths | None = None, couplings: Sequence[State | None] | None = None,
     ) -> Ready:  # fmt: skip
-        """States that fit a layout, with proportions (default: equal) and some widths of the target, or a factor.
+        """States that fit a layout, with proportions (default: equal), widths of the target, known couplings.
 
         Raises:
-            InputError: there are other numbers of weights, or the target cannot have these widths.
+            InputError: there are other numbers of weights, the target cannot have these widths, or couplings do not
+                fit.
         """
         shares = shares_of(weights, len(states))
         own = layout.widths(states[0])
         asked = named_widths(own, {} if widths is None else widths)
-        return Ready(states, layout, shares, target_widths(layout, own, asked), frozenset(asked))
+        wanted = target_widths(layout, own, asked)
+        known = known_couplings(couplings, states, layout, wanted)
+        return Ready(states, layout, shares, wanted, frozenset(asked), known)
 
     def layout_for(self, row: Method) -> Layout:
-        """The layout as a method uses it: with rotations if it rotates, and all models have the target's widths."""
+        """The layout as a method uses it: with rotations if it rotates, and all models have the target's widths.
+
+        Couplings that are known permute or merge units, so nothing rotates beside them.
+        """
         equal = all(self.layout.widths(state) == dict(self.widths) for state in self.states)
-        return self.layout if row.rotations and equal else self.layout.without_rotations()
+        rotates = row.rotations and equal and not self.known
+        return self.layout if rotates else self.layout.without_rotations()
 
 
 def warn_of_widths(ready: Ready) -> None:

@@ -32,10 +32,7 @@ from ..progress import Progress, watching
 from ..synthetic import WITHOUT
 from .inputs import Inputs
 
-MERGED = (
-    "units were merged, and the aligned networks do not compute what the models do: then only {able} is possible, and "
-    "only for networks without batch norms"
-)
+MERGED = "units were merged, and the aligned networks do not compute what the models do: then only {able} is possible"
 
 
 def check_correction(method: str, model: nn.Module, *, inputs: bool) -> None:
@@ -141,9 +138,10 @@ def _corrected_by(
         units = parents.units(fused)
         start = Uncorrected(fused, parents.aligned, parents.weights, batches, synthetic=beside, units=units)
     else:
-        able = [name for name, row in CORRECTIONS.items() if row.carries]
-        rows = [name for name in able if method in (AUTO, name)]
-        if norms_of(fused) or not rows:
+        normed = bool(norms_of(fused))
+        able = [name for name, row in CORRECTIONS.items() if row.carries and (row.needs_units or not normed)]
+        rows = [name for name in able if method == name or (method == AUTO and CORRECTIONS[name].automatic)]
+        if not rows:
             return fused, Corrected(NONE, note=MERGED.format(able=" or ".join(able)))
         models = parents.scaled()
         units = Units(parents.layout, models, parents.couplings)

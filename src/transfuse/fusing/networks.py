@@ -24,7 +24,7 @@ from ..arguments import (
     either,
     optional,
 )
-from ..barycenter import reversible
+from ..barycenter import Plan, reversible
 from ..corrections import AUTO, AUTO_AIM, NONE, checked_aim
 from ..errors import InputError, listing
 from ..layout import LAYOUT, Layout, all_balanced, folded
@@ -32,6 +32,7 @@ from ..lazy import in_type
 from ..methods import Method
 from ..modules import (
     Arguments,
+    acts_otherwise_in_training,
     alone,
     check_copies,
     check_runs,
@@ -45,7 +46,7 @@ from ..progress import Progress
 from ..synthetic import SyntheticInputs
 from ..tracing import trace
 from ..types import Forward, State
-from .checking import Chosen, Ready, network_list
+from .checking import Chosen, Ready, check_fit, network_list
 from .correcting import Parents, check_correction, corrected
 from .inputs import Inputs, TermsName
 from .pipeline import fused_states
@@ -55,6 +56,7 @@ from .widths import WIDTHS, Widths
 from .working import in_form_of, type_of, working_state
 
 TARGET = optional(either(NETWORK, WIDTHS))
+TRAINING = "model 1 is in training mode, and so the result is, too: call .eval() before using it"
 
 
 def fuse(  # noqa: PLR0913
@@ -176,6 +178,7 @@ class _Given:
         given = network_list(models)
         notes = [f"model {number}: {text}" for number, each in enumerate(given, 1) if (text := told_unwrapped(each))]
         own = [unwrapped(model) for model in given]
+        notes += [TRAINING] if own[0].training and acts_otherwise_in_training(own[0]) else []
         for number, model in enumerate(own, start=1):
             check_copies(model, f"model {number}")
         if isinstance(target, nn.Module):
@@ -184,7 +187,7 @@ class _Given:
         wide = [*own, target] if isinstance(target, nn.Module) else own
         layout = layout or _traced(_shown_by(wide), how.example_inputs, how.outputs)
         states = [{name: tensor.detach() for name, tensor in model_state(model).items()} for model in own]
-        layout.check(*states)  # before any other network is run
+        check_fit(layout, states)  # before any other network is run
         if how.outputs is not None:  # what is compared would be picked out of outputs that cannot be looked into
             notes.append("outputs= was given")
         held = verified(own, how.example) if how.check and how.outputs is None else Verified()
@@ -294,23 +297,51 @@ def _check_alignable(layout: Layout, reference: State, state: State) -> None:
         )
 
 
-def align(
-    model: nn.Module, *, to: nn.Module, example_inputs: Any = None, layout: Layout | None = None, seed: int = 0
-) -> nn.Module:
-    """A copy of a network that computes the same function, with its units in the order (and scale) of a reference.
+def align(  # noqa: PLR0913
+    model: nn.Module, *, to: nn.Module, example_inputs: Any = None, layout: Layout | None = None,
+    method: str = "auto", data: Any = None, seed: int = 0, **options: Any,
+) -> nn.Module:  # fmt: skip
+    """A copy of a network that computes the same function, with its units in the order of a reference.
+
+    With methods that balance scales, as `auto` does, they get the scale of the reference's units as well.
+
+    Args:
+        model: The network; it stays as it is.
+        to: The reference.
+        example_inputs: For tracing the reference; see `fuse`.
+        layout: A layout, instead of tracing.
+        method: The row of `transfuse.METHODS` by which units are matched.
+        data: Inputs without labels, to match units by their activations as well; see `fuse`.
+        seed: For the order of sweeps and for restarts.
+        **options: Options of the method.
 
     Norms over units that were rotated get the gains and biases of the reference.
 
     Raises:
-        InputError: the reference has other widths, in which the network cannot compute the same.
+        InputError: the reference has other widths, in which the network cannot compute the same; or the method mixes
+            units instead of matching them one to one.
     """
-    check_arguments(model=(model, NETWORK), to=(to, NETWORK), layout=(layout, optional(LAYOUT)), seed=(seed, SEED))
+    check_arguments(
+        model=(model, NETWORK), to=(to, NETWORK), layout=(layout, optional(LAYOUT)), method=(method, TEXT),
+        seed=(seed, SEED),
+    )  # fmt: skip
+    row = Chosen.of(method, options).row  # before the work: wrong ones are refused
     model, to = unwrapped(model), unwrapped(to)
     layout = layout or _traced(_shown_by([to, model]), example_inputs, None)
     _check_alignable(layout, model_state(to), model_state(model))
-    fusion = fuse([to, model], example_inputs, layout=layout, weights=[1.0, 1.0], correct="none", seed=seed)
+    fusion = fuse(
+        [to, model], example_inputs, layout=layout, weights=[1.0, 1.0], correct="none", method=method, data=data,
+        seed=seed, **options,
+    )  # fmt: skip
+    if any(isinstance(coupling, Plan) for coupling in fusion.states.couplings[1].couplings.values()):
+        raise InputError(
+            f"method {method} mixes units here, so the network would compute something else; choose one that matches "
+            "them one to one, such as auto, or leave epsilon out"
+        )
     to = fusion.parents[0]
     twin = fusion.aligned[1]
+    if not row.balance:  # scales are as they were, and a published method leaves them so
+        return twin
     own = model_state(twin)
     kind = type_of([own, model_state(to)])
     reference, turned = working_state(model_state(to), kind), fusion.states.rotated

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from ..barycenter import Coupling, Couplings, Plan, Problem, averaged, averages, mean, objective_of
+from ..layout import Permutation
 from ..lazy import Entry, LazyState, entries_of, in_type
 from ..types import State
 
@@ -26,14 +27,20 @@ class Outputs:
     objective: Callable[[], float]
 
 
-def as_first_model(couplings: Sequence[Couplings]) -> list[dict[str, Coupling]]:
-    """Couplings whose target's units are numbered (signed, turned) as the first model's, where that one merges none."""
-    first = couplings[0]
-    return [
-        {name: coupling.relative_to(own) if not isinstance(own := first[name], Plan) else coupling
-         for name, coupling in each.items()}
-        for each in couplings
-    ]  # fmt: skip
+def as_first_model(couplings: Sequence[Couplings], known: Couplings | None = None) -> list[dict[str, Coupling]]:
+    """Couplings whose target's units are numbered (signed, turned) as the first model's, where that one merges none.
+
+    Where couplings of the first model are known, the units are numbered as these say.
+    """
+
+    def renumbered(name: str, coupling: Coupling) -> Coupling:
+        first, before = couplings[0][name], known[name] if known else None
+        if isinstance(first, Plan):
+            return coupling
+        own = coupling.relative_to(first)
+        return own.relative_to(before.inverse()) if isinstance(before, Permutation) else own
+
+    return [{name: renumbered(name, coupling) for name, coupling in each.items()} for each in couplings]
 
 
 def lazy_outputs(problem: Problem, couplings: Sequence[Couplings], states: Sequence[State]) -> Outputs:

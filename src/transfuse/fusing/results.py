@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from torch import nn
 
 from ..barycenter import CouplingMatrices, Step
 from ..corrections import NONE, Corrected
+from ..landscape import Workers
 from ..layout import Layout, Rotation
 from ..lazy import entries_of
 from ..progress import Progress
@@ -121,9 +123,29 @@ class Fusion:
 
     __repr__ = __str__  # networks and tensors would fill a screen
 
+    def _repr_html_(self) -> str:
+        """What `str` tells, as a table: notebooks show it."""
+        headline, *lines = str(self).splitlines()
+        rows = "".join(
+            f'<tr><th style="text-align: left">{escape(name)}</th><td style="text-align: left">{escape(text)}</td></tr>'
+            for name, _, text in (line.partition(": ") for line in lines)
+        )
+        return f"<table><caption>{escape(headline)}</caption>{rows}</table>"
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write the fused network, with its provenance, whole or not at all; what is there is replaced.
+
+        Args:
+            path: A file that ends in `.safetensors`, `.pt`, `.pth`, `.ckpt` or `.bin`, with the state of the network;
+                for a model of transformers also a folder, which `from_pretrained` loads.
+        """
+        from .saving import saved  # which needs this record
+
+        return saved(self, path)
+
     def report(  # noqa: PLR0913
         self, path: str | os.PathLike[str], evaluate: Any = None, *, title: str | None = None, points: int = 25,
-        grid: int = 21, data: Any = None, cache: str | os.PathLike[str] | None = None, workers: int = 0,
+        grid: int = 21, data: Any = None, cache: str | os.PathLike[str] | None = None, workers: Workers = 0,
         progress: Progress = False,
     ) -> Path:  # fmt: skip
         """Write one HTML page about this fusion; it needs no other file and no network.
@@ -136,7 +158,7 @@ class Fusion:
             grid: Points along each side of the plane; 0 for no plane.
             data: Unlabeled batches: batch norm is computed anew where networks were averaged; see `transfuse.barrier`.
             cache: A file that remembers values; see `transfuse.barrier`.
-            workers: Processes to use; 0 for this one.
+            workers: Processes to use, 0 for this one; or an executor, as for `transfuse.barrier`.
             progress: Show how far it is; see `fuse`.
         """
         from ..report import Request, write_report  # the one door upwards: `DOORS` in tests/test_rooms.py says why

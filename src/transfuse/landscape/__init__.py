@@ -11,6 +11,7 @@ from .paths import barrier, chain, simplex
 from .planes import plane
 from .records import Barrier, Mark, Plane, Record, Simplex
 from .scoring import Evaluator, classification, evaluator
+from .workers import Workers, dask_executor
 
 __all__ = [
     "Barrier",
@@ -23,10 +24,12 @@ __all__ = [
     "Record",
     "Simplex",
     "Survey",
+    "Workers",
     "barrier",
     "chain",
     "classification",
     "cosines",
+    "dask_executor",
     "evaluator",
     "plane",
     "simplex",

@@ -7,12 +7,8 @@ same random numbers, and the random state of the caller stays as it was.
 from __future__ import annotations
 
 import math
-import multiprocessing
 import os
-import sys
-import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, replace
 from functools import partial
 from numbers import Real
@@ -23,7 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from ..activations import Batches
-from ..arguments import FUNCTION, PATH, PROGRESS, check_arguments, count, optional
+from ..arguments import FUNCTION, PATH, PROGRESS, check_arguments, optional
 from ..corrections import correct
 from ..corrections.batch_norm import norms_of
 from ..errors import InputError
@@ -31,6 +27,7 @@ from ..modules import private_randomness
 from ..progress import Progress, watching
 from .cache import Cache, Values, key_of
 from .combining import Coefficients, Family
+from .workers import WORKERS, Workers, spread
 
 Evaluate = Callable[[Any], Any]
 Known = Iterator[tuple[int, Values]]
@@ -39,7 +36,6 @@ Known = Iterator[tuple[int, Values]]
 SAME = 0.01
 
 EVALUATE = replace(FUNCTION, expected="a function of a model")
-WORKERS = replace(count(0), expected="0 (this process) or more")
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,14 +46,14 @@ class Survey:
         evaluate: From a module (or a state) to a number, or to several by name.
         data: Unlabeled batches, from which the statistics of batch norm are computed at each point.
         cache: A file that remembers values.
-        workers: Processes; 0 for this one.
+        workers: Processes, 0 for this one; or an executor, which is not shut down.
         progress: How to show how far it is; see `transfuse.progress.watching`.
     """
 
     evaluate: Evaluate
     data: Any = None
     cache: str | os.PathLike[str] | None = None
-    workers: int = 0
+    workers: Workers = 0
     progress: Progress = False
 
     def __post_init__(self) -> None:
@@ -99,16 +95,10 @@ class Survey:
                 yield number, values
 
     def _measured(self, family: Family, points: Sequence[Coefficients], missing: Sequence[int]) -> Known:
-        if not self.workers or len(missing) < 2:
-            yield from ((number, value_at(family, self.evaluate, self.data, points[number])) for number in missing)
-            return
-        pool = _pool(min(self.workers, len(missing)), (family, self.evaluate, self.data))
-        try:
-            futures = {pool.submit(_work, points[number]): number for number in missing}
-            for future in as_completed(futures):
-                yield futures[future], future.result()
-        finally:
-            pool.shutdown(cancel_futures=True)  # after an error or Ctrl-C the rest is not measured
+        job = partial(value_at, family, self.evaluate, self.data)
+        on_cpu = all(tensor.device.type == "cpu" for tensor in family.states[0].values())  # a GPU cannot be forked
+        for place, values in spread(job, [points[number] for number in missing], self.workers, fork=on_cpu):
+            yield missing[place], values
 
     def _check(self, cache: Cache, key: str, values: Values) -> None:
         """Compare one cached point with what `evaluate` gives now, for the file cannot know what filled it."""
@@ -152,38 +142,6 @@ def _is_number(value: Any) -> bool:
     if isinstance(value, Tensor):
         return value.numel() == 1 and not value.is_complex()
     return isinstance(value, Real | np.number)
-
-
-_job: Callable[[Coefficients], Values]
-
-
-def _pool(workers: int, job: tuple[Family, Evaluate, Any]) -> ProcessPoolExecutor:
-    return ProcessPoolExecutor(workers, multiprocessing.get_context(_start_method(job[0])), _start, job)
-
-
-def _start_method(family: Family) -> str:
-    """How processes start: forked on Linux, where they share the job's memory, as DataLoader's do; not with a GPU."""
-    on_cpu = all(tensor.device.type == "cpu" for tensor in family.states[0].values())
-    return "fork" if sys.platform == "linux" and on_cpu else "spawn"
-
-
-def _start(family: Family, evaluate: Evaluate, data: Any) -> None:
-    """Begin as a worker: with one thread, since other workers use the other cores; and end when the parent does."""
-    global _job  # noqa: PLW0603
-    torch.set_num_threads(1)
-    _job = partial(value_at, family, evaluate, data)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-
-
-def _end_with_parent() -> None:
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(1)
-
-
-def _work(point: Coefficients) -> Values:
-    return _job(point)
 
 
 def _listed(names: Iterable[str]) -> str:

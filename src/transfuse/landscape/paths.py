@@ -17,6 +17,7 @@ from ..types import Array
 from .combining import Coefficients, Family, ModuleOrState
 from .measuring import Evaluate, Survey
 from .records import Barrier, Simplex
+from .workers import Workers
 
 POINTS = replace(count(2), expected="2 (the two ends) or more")
 Path = str | os.PathLike[str]
@@ -24,7 +25,7 @@ Path = str | os.PathLike[str]
 
 def barrier(  # noqa: PLR0913
     a: ModuleOrState, b: ModuleOrState, evaluate: Evaluate, *, points: int = 25, data: Any = None,
-    cache: Path | None = None, workers: int = 0, progress: Progress = False,
+    cache: Path | None = None, workers: Workers = 0, progress: Progress = False,
 ) -> Barrier:  # fmt: skip
     """Values along the segment between two networks, and how high the barrier on it is.
 
@@ -36,7 +37,8 @@ def barrier(  # noqa: PLR0913
         points: How many networks are evaluated, ends included; if it is even, the midpoint is added.
         data: Unlabeled batches: the statistics of batch norm are computed anew at each point, the ends included.
         cache: A file that remembers values, so that a killed run goes on where it stopped.
-        workers: Processes to use; 0 for this one.
+        workers: Processes to use, 0 for this one; or any `concurrent.futures.Executor` (of Dask, Ray, MPI, Slurm),
+            which is not shut down.
         progress: Show how far it is: True for a bar, if standard error is a terminal or this is a notebook; "always"
             also for lines elsewhere; or a function `watch(stage, done, total)` of your own.
 
@@ -57,7 +59,7 @@ def barrier(  # noqa: PLR0913
 
 def chain(  # noqa: PLR0913
     networks: Sequence[ModuleOrState], evaluate: Evaluate, *, points: int = 25, data: Any = None,
-    cache: Path | None = None, workers: int = 0, progress: Progress = False,
+    cache: Path | None = None, workers: Workers = 0, progress: Progress = False,
 ) -> tuple[Barrier, ...]:  # fmt: skip
     """The barriers of the segments from each network to the next; see `barrier`."""
     check_arguments(networks=(networks, NETWORKS_OR_STATES), points=(points, POINTS))
@@ -73,7 +75,7 @@ def chain(  # noqa: PLR0913
 
 def simplex(
     networks: Sequence[ModuleOrState], evaluate: Evaluate, *, data: Any = None, cache: Path | None = None,
-    workers: int = 0, progress: Progress = False,
+    workers: Workers = 0, progress: Progress = False,
 ) -> Simplex:  # fmt: skip
     """Values at several networks, midway between any two of them, and in the middle of all; see `barrier`.
 

@@ -18,6 +18,7 @@ from .combining import Coefficients, Family, ModuleOrState
 from .geometry import Frame
 from .measuring import Evaluate, Survey
 from .records import Mark, Plane
+from .workers import Workers
 
 MARKS = mapping(NETWORK_OR_STATE, "networks by name")
 FIRST = 0.1  # of all points: what the first preview may take, so that a look comes soon
@@ -26,7 +27,7 @@ FIRST = 0.1  # of all points: what the first preview may take, so that a look co
 def plane(  # noqa: PLR0913
     origin: ModuleOrState, x: ModuleOrState, y: ModuleOrState, evaluate: Evaluate, *, grid: int = 21,
     margin: float = 0.2, marks: Mapping[str, ModuleOrState] | None = None, data: Any = None,
-    cache: str | os.PathLike[str] | None = None, workers: int = 0, progress: Progress = False,
+    cache: str | os.PathLike[str] | None = None, workers: Workers = 0, progress: Progress = False,
     preview: Callable[[Plane], None] | None = None,
 ) -> Plane:  # fmt: skip
     """Values on the plane of all affine combinations of three networks.
@@ -45,7 +46,8 @@ def plane(  # noqa: PLR0913
             them are called `origin`, `x` and `y`.
         data: Unlabeled batches, from which statistics of batch norm are computed anew; see `barrier`.
         cache: A file that remembers values; see `barrier`.
-        workers: Processes to use; 0 for this one.
+        workers: Processes to use, 0 for this one; or any `concurrent.futures.Executor` (of Dask, Ray, MPI, Slurm),
+            which is not shut down.
         progress: Show how far it is; see `barrier`.
         preview: Is given the plane on a coarser grid after about a tenth of the points, and then on finer ones.
 

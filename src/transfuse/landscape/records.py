@@ -12,7 +12,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 from zipfile import BadZipFile
 
 import numpy as np
@@ -20,6 +20,10 @@ import numpy as np
 from ..errors import InputError
 from ..files import write_whole
 from ..types import Array
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,7 +86,7 @@ class Record:
         return {**found, "values": {name: np.array(value, float) for name, value in found["values"].items()}}
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Barrier(Record):
     """Values along the segment between two networks.
 
@@ -107,6 +111,18 @@ class Barrier(Record):
         """The value half-way between the two networks."""
         return float(self.of(metric)[self.positions == 0.5][0])
 
+    def plot(self, *, name: str = "barrier", metric: str | None = None, axes: Axes | None = None) -> Figure:
+        """Draw the values along the segment; `transfuse.plots.barriers` draws several such curves in one figure.
+
+        Args:
+            name: What the curve is called in the legend.
+            metric: What to show; the first metric by default.
+            axes: Where to draw, axes of matplotlib; in a new figure by default.
+        """
+        from .. import plots  # a door upwards: `DOORS` in tests/test_rooms.py says why
+
+        return plots.barriers({name: self}, metric=metric, axes=axes)
+
     def __str__(self) -> str:
         """A line about each metric: its values at the ends and at the midpoint, and the barrier."""
         return "\n".join(
@@ -114,6 +130,8 @@ class Barrier(Record):
             f"barrier {self.height(name):.4g}"
             for name, values in self.values.items()
         )
+
+    __repr__ = __str__  # arrays would fill a screen
 
     @classmethod
     def _restored(cls, found: dict[str, Any]) -> dict[str, Any]:
@@ -163,7 +181,7 @@ class Mark:
     values: Mapping[str, float]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Plane(Record):
     """Values on a grid of the plane through three networks.
 
@@ -177,6 +195,29 @@ class Plane(Record):
     x: Array
     y: Array
     marks: tuple[Mark, ...]
+
+    def plot(self, *, metric: str | None = None, title: str | None = None, axes: Axes | None = None) -> Figure:
+        """Draw the plane as a map with its marks; `transfuse.plots.plane` has more options.
+
+        Args:
+            metric: What to show; the first metric by default.
+            title: What is written above the picture; the metric by default.
+            axes: Where to draw, axes of matplotlib; in a new figure by default.
+        """
+        from .. import plots  # a door upwards: `DOORS` in tests/test_rooms.py says why
+
+        return plots.plane(self, metric=metric, title=title, axes=axes)
+
+    def __str__(self) -> str:
+        """A line about each mark, and one about the lowest and highest values on the grid."""
+        lines = [
+            f"{mark.name}: " + ", ".join(f"{metric} {value:.4g}" for metric, value in mark.values.items())
+            for mark in self.marks
+        ]
+        spans = (f"{name} {values.min():.4g} to {values.max():.4g}" for name, values in self.values.items())
+        return "\n".join([*lines, "grid: " + ", ".join(spans)])
+
+    __repr__ = __str__  # arrays would fill a screen
 
     def __getitem__(self, name: str) -> Mark:
         """The mark that has a name."""

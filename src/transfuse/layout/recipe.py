@@ -179,6 +179,25 @@ class Layout:
             )
         return self._blocks[key]
 
+    def without(self, names: Collection[str]) -> Layout:
+        """The layout without some tensors; spaces that stand on none of the others are left out.
+
+        Example:
+            >>> layout = parse("{spaces: {a: 2, b: 3}, tensors: {up: [a, 1], down: [b, < a]}}")
+            >>> layout.without(["down"]).units
+            {'a': 2}
+        """
+        if not names:
+            return self
+        tensors = {name: axes for name, axes in self.tensors.items() if name not in names}
+        left = {space for axes in tensors.values() for axis in axes for space in axis.spaces}
+        return Layout(
+            tuple(space for space in self.spaces if space.name in left),
+            tensors,
+            {name: reasons for name, reasons in self.fixed.items() if name not in names},
+            {name: how for name, how in self.reduced.items() if name in left},
+        )
+
     def movable(self, state: Mapping[str, HasShape]) -> float:
         """Share of the numbers in a state that lie on at least one unit of some space."""
         touched: dict[str, list[tuple[int, int]]] = {}

@@ -1,19 +1,21 @@
 """Modules as they are given: running them undisturbed, their states, other states put into them, several as one."""
 
-from .checks import cause_of, check_model, check_runs, first_line, is_half
+from .checks import acts_otherwise_in_training, cause_of, check_model, check_runs, first_line, is_half
 from .ensemble import Ensemble, are_class_scores
 from .guards import RandomStates, alone, evaluating, private_randomness, undisturbed
 from .outputs import tensors_in
 from .proportions import shares_of
 from .rebuilding import with_state
 from .running import Arguments, numbers_in, run
-from .states import canonical_names, live_tensors, model_state, place_of, state_of, ties_of
+from .states import EXTRA_STATE, canonical_names, live_tensors, model_state, place_of, state_of, ties_of
 from .wrappers import check_copies, told_unwrapped, unwrapped
 
 __all__ = [
+    "EXTRA_STATE",
     "Arguments",
     "Ensemble",
     "RandomStates",
+    "acts_otherwise_in_training",
     "alone",
     "are_class_scores",
     "canonical_names",

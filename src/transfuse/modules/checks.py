@@ -12,6 +12,8 @@ from .guards import alone
 from .outputs import tensors_in
 from .running import Arguments, called, run
 
+LABELS = ". If this is a batch (inputs, labels) of a loader, pass the inputs alone: example_inputs[0]"
+
 
 @alone()  # another thread may be recording this model, which puts tensors without values into it
 def check_model(model: nn.Module) -> None:
@@ -64,7 +66,7 @@ def check_runs(model: nn.Module, state: State, inputs: Arguments) -> list[Tensor
         raise InputError(
             f"{type(model).__name__}.forward raised {type(error).__name__} on the example inputs (tensors of shapes "
             f"{shapes}): {first_line(error)}. Pass example inputs that the model accepts: a tensor, a tuple of "
-            "positional arguments, or a dict of keyword arguments"
+            f"positional arguments, or a dict of keyword arguments{LABELS if len(inputs.args) > 1 else ''}"
         ) from error
     name = type(model).__name__
     if not first:
@@ -88,6 +90,12 @@ def check_runs(model: nn.Module, state: State, inputs: Arguments) -> list[Tensor
 def _copied(state: State) -> dict[str, Tensor]:
     """A state that a forward pass may write to."""
     return {name: tensor.detach().clone() for name, tensor in state.items()}
+
+
+def acts_otherwise_in_training(model: nn.Module) -> bool:
+    """Whether a network has layers that compute something else in training mode: dropout, batch norm."""
+    kinds = (nn.modules.dropout._DropoutNd, nn.modules.batchnorm._BatchNorm)
+    return any(isinstance(layer, kinds) for layer in model.modules())
 
 
 def is_half(model: nn.Module) -> bool:

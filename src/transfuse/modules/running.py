@@ -42,7 +42,7 @@ class Arguments:
             return Arguments(tuple(example_inputs))
         raise InputError(
             f"example_inputs is {type(example_inputs).__name__}; expected a tensor, a tuple of positional arguments, "
-            "or a dict of keyword arguments"
+            "or a dict of keyword arguments: of a loader of (inputs, labels), next(iter(loader))[0]"
         )
 
     def map(self, function: Callable[[Tensor], Tensor]) -> Arguments:

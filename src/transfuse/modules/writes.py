@@ -36,13 +36,13 @@ class _Before:
 
     tensor: Tensor
     memory: Tensor
-    version: int
+    version: int | None  # none where writes are not counted, in inference mode
     numbers: Tensor | None = None
 
     @staticmethod
     def of(tensor: Tensor) -> _Before:
         """A tensor as it is, nothing of it copied."""
-        return _Before(tensor, tensor.detach(), tensor._version)
+        return _Before(tensor, tensor.detach(), None if tensor.is_inference() else tensor._version)
 
     def keep(self) -> None:
         """Copy the numbers, if that has not been done."""
@@ -74,8 +74,8 @@ class _Watch(TorchFunctionMode):
         super().__init__()
         self.by_memory: dict[int, list[_Before]] = {}
         for before in tensors:
-            place = _place(before.memory)
-            if place is None:  # a kind of tensor whose memory cannot be told
+            place = None if before.version is None else _place(before.memory)
+            if place is None:  # writes to it are not counted, or its memory cannot be told
                 before.keep()
             else:
                 self.by_memory.setdefault(place, []).append(before)

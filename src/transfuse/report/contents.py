@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from ..landscape import Barrier, Plane
+from ..landscape import Barrier, Plane, Workers
 from ..layout import Layout
 from ..progress import Progress
 from ..types import Array
@@ -29,7 +29,7 @@ class Request:
         grid: Networks evaluated along each side of the plane; 0 for no plane.
         data: Unlabeled batches, from which the statistics of batch norm are computed where networks were averaged.
         cache: A file that remembers values, so that a killed run goes on where it stopped.
-        workers: Processes to use; 0 for this one.
+        workers: Processes to use, 0 for this one; or an executor, as for `transfuse.barrier`.
         progress: How to show how far it is, as for `transfuse.barrier`.
     """
 
@@ -38,7 +38,7 @@ class Request:
     grid: int = 21
     data: Any = None
     cache: str | os.PathLike[str] | None = None
-    workers: int = 0
+    workers: Workers = 0
     progress: Progress = False
 
 

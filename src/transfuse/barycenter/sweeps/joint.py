@@ -43,8 +43,9 @@ def jointly(
 ) -> tuple[list[dict[str, Coupling]], list[Step]]:  # fmt: skip
     """Coordinate ascent over models and spaces until no coupling changes.
 
-    Every model is improved against those before it, then each against all others. The first of two models of the
-    target's widths stays as it is. For two models this is weight matching of Git Re-Basin (its Algorithm 1).
+    Every model is improved against those before it, then each against all others; models whose couplings are known come
+    first, as they are. The first of two models of the target's widths stays as it is. For two models this is weight
+    matching of Git Re-Basin (its Algorithm 1).
 
     Args:
         problem: The models.
@@ -56,8 +57,8 @@ def jointly(
     """
     count = len(problem.states)
     placed = _Placed(problem, start, signs=signs, weights=_working(problem.weights))
-    for model in range(count):
-        if model or placed.mixes(0):
+    for model in sorted(range(count), key=lambda model: problem.known_of(model) is None):
+        if problem.known_of(model) is None and (model or placed.mixes(0)):
             placed.sweep([model], rng, watch, f"placing model {model + 1}")
         placed.place(model)
     models = range(1 if count <= 2 and not placed.mixes(0) else 0, count)

@@ -81,17 +81,22 @@ def match(units: Sequence[Tensor], *, sigma: float, sigma0: float, rounds: int) 
         For each model which of its units each global unit is, and how many models moved in the last round.
     """
     orders = [torch.arange(len(rows), device=rows.device) for rows in units]
-    moved = 0
+    moved, whole = (
+        0,
+        units[0].double(),
+    )  # the sum of all that are matched: made anew for each it would cost their square
     for number in range(rounds + 1 if len(units) > 1 else 0):
         moved = 0
         for model in range(1 if number == 0 else 0, len(units)):
-            others = [other for other in range(model if number == 0 else len(units)) if other != model]
-            total = torch.stack([units[other][orders[other]] for other in others]).sum(0)
-            popularity = torch.full((len(total),), len(others), device=total.device)
+            others = model if number == 0 else len(units) - 1
+            rest = whole if number == 0 else whole - units[model][orders[model]]
+            total = rest.to(units[model])
+            popularity = torch.full((len(total),), others, device=total.device)
             scores = assignment_scores(total, units[model], popularity, len(units), sigma=sigma, sigma0=sigma0)
             order = assignment(scores)
             moved += not torch.equal(order, orders[model])
             orders[model] = order
+            whole = rest + units[model][order]
         if number > 0 and not moved:
             break
     return orders, moved
