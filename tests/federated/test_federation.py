@@ -11,6 +11,7 @@ import transfuse
 from federations import LAYOUT, X, federation, network, normed, trained
 from transfuse import Federation, InputError, Reply
 from transfuse.layout import random_elements
+from zoo_problems import another, layout_of, states_of
 
 STATISTICS = ("running_mean", "running_var")
 
@@ -191,3 +192,15 @@ def test_what_cannot_be_is_refused_before_the_first_round(wrong, message):
 def test_a_state_of_other_widths_cannot_be_begun_with():
     with pytest.raises(InputError, match="other widths"):
         federation().begun_with(network(width=4).state_dict())
+
+
+def test_rounds_of_networks_whose_streams_rotate():
+    layout, states = layout_of("transformer_pre_norm"), states_of("transformer_pre_norm", 3)
+    start = Federation.of(another("transformer_pre_norm", 5), layout=layout)
+    first, told = start.joined([Reply(number, state) for number, state in enumerate(states)])
+    assert "plain average" not in told.status
+    second, told = first.joined([Reply(number, first.sent_to(number)) for number in range(3)])
+    assert "plain average" not in told.status
+    _, told = second.joined([Reply(0, second.sent_to(0)), Reply(1, states[1]), Reply("late", states[2])])
+    assert "plain average" not in told.status
+    assert told.left_out == ()

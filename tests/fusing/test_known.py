@@ -79,3 +79,13 @@ def test_couplings_that_do_not_fit_are_named(change, message):
         transfuse.fuse_states([net.state_dict()] * 2, layout, couplings=[own] * 2)
     with pytest.raises(InputError, match="3 couplings for 2 states"):
         transfuse.fuse_states([net.state_dict()] * 2, layout, couplings=[own] * 3)
+
+
+def test_couplings_with_rotations_cannot_be_started_from():
+    layout, states = layout_of("transformer_pre_norm"), states_of("transformer_pre_norm", 2)
+    first = transfuse.fuse_states(states, layout)
+    assert first.rotated
+    with pytest.raises(InputError, match=r"was rotated, or mixed inside of its units; give None for this model"):
+        transfuse.fuse_states(states, layout, couplings=first.couplings)
+    again = transfuse.fuse_states(states, layout, couplings=[None, None])
+    assert again.history[-1].objective == pytest.approx(first.history[-1].objective)

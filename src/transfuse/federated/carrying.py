@@ -14,6 +14,7 @@ from torch import Tensor
 
 from ..barycenter import CouplingMatrices
 from ..fusing import fuse_states
+from ..fusing.known import turns
 from ..layout import Layout, Permutation
 from ..types import State
 from .records import Standing
@@ -59,12 +60,15 @@ def moved_share(couplings: CouplingMatrices) -> float:
     return moved / total if total else 0.0
 
 
-def nearest(state: State, server: State, layout: Layout, standing: Standing) -> State:
+def nearest(state: State, server: State, layout: Layout, standing: Standing) -> State | None:
     """The couplings from which a client that is known is matched: of what it was sent, or of its last reply.
 
     A client that trains what it was sent has the server's order of units. One that goes on with its own network has
-    the order of its last reply. Which one it is shows in the distance to the server's state.
+    the order of its last reply. Which one it is shows in the distance to the server's state. Where the last reply was
+    rotated there is none: that is searched for anew.
     """
+    if turns(standing.found):
+        return None
     widths = layout.widths(server)
     sent = unmoved(widths) if standing.sent is None else standing.sent
     if all(_same(sent.couplings[space], standing.found.couplings[space]) for space in sent):

@@ -150,7 +150,7 @@ class Ready:
         Couplings that are known permute or merge units, so nothing rotates beside them.
         """
         equal = all(self.layout.widths(state) == dict(self.widths) for state in self.states)
-        rotates = row.rotations and equal and not self.known
+        rotates = row.rotations and equal and all(known is None for known in self.known)
         return self.layout if rotates else self.layout.without_rotations()
 
 

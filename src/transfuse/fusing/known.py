@@ -11,7 +11,7 @@ import torch
 
 from ..barycenter import Coupling, CouplingMatrices, Couplings, coupling_of
 from ..errors import InputError, listing
-from ..layout import Layout, Permutation
+from ..layout import Framed, Layout, Permutation, Rotation
 from ..types import State
 from .working import type_of
 
@@ -38,30 +38,43 @@ def known_couplings(
     return [None if own is None else {name: _coupling(own, name, kind) for name in widths} for own in given]
 
 
+def _found(given: State, name: str) -> Coupling | None:
+    """The coupling of a space as an earlier fusion found it; none where a matrix was given."""
+    return given.couplings[name] if isinstance(given, CouplingMatrices) else None
+
+
 def _coupling(given: State, name: str, kind: torch.dtype) -> Coupling:
     """The coupling of a space; a permutation that is kept as an index is not written out as a matrix."""
-    found = given.couplings[name] if isinstance(given, CouplingMatrices) else None
+    found = _found(given, name)
     if isinstance(found, Permutation):
         return Permutation(found.order, found.factor.to(kind))
     return coupling_of(given[name].to(kind))
 
 
+def turns(given: State) -> bool:
+    """Whether an earlier fusion rotated a space, or mixed what is inside of units: that is always searched for anew."""
+    return any(isinstance(_found(given, name), Rotation | Framed) for name in given)
+
+
 def _misfits(given: State, layout: Layout, own: Mapping[str, int], wanted: Mapping[str, int]) -> Iterator[str]:
     """What is wrong with couplings of a model."""
     for space in layout.spaces:
-        if space.name not in given:
-            yield f"space {space.name} has no coupling; give its matrix [target units, model units]"
+        name, shape = space.name, [wanted[space.name], own[space.name]]
+        if name not in given:
+            yield f"space {name} has no coupling; give its matrix [target units, model units]"
             continue
-        shape = [wanted[space.name], own[space.name]]
-        found = given.couplings[space.name] if isinstance(given, CouplingMatrices) else None
+        found = _found(given, name)
+        if isinstance(found, Rotation | Framed):
+            yield f"space {name} was rotated, or mixed inside of its units; give None for this model"
+            continue
         if isinstance(found, Permutation):
             got, sums, least = [found.width] * 2, found.factor.abs(), found.factor.min()
         else:
-            matrix = given[space.name]
+            matrix = given[name]
             got, sums, least = list(matrix.shape), matrix.abs().sum(-1), matrix.min()
         if got != shape:
-            yield f"space {space.name} has a matrix of shape {got}; expected {shape}"
+            yield f"space {name} has a matrix of shape {got}; expected {shape}"
         elif not bool(torch.isclose(sums, sums.new_ones(()), atol=1e-4).all()):
-            yield f"space {space.name} has rows that do not sum to 1 (signs left out)"
+            yield f"space {name} has rows that do not sum to 1 (signs left out)"
         elif least < 0 and not space.signs:
-            yield f"space {space.name} has negative entries, but its units may not be negated"
+            yield f"space {name} has negative entries, but its units may not be negated"

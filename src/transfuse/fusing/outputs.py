@@ -13,7 +13,6 @@ import torch
 from torch import Tensor
 
 from ..barycenter import Coupling, Couplings, Plan, Problem, averaged, averages, mean, objective_of
-from ..layout import Permutation
 from ..lazy import Entry, LazyState, entries_of, in_type
 from ..types import State
 
@@ -38,7 +37,7 @@ def as_first_model(couplings: Sequence[Couplings], known: Couplings | None = Non
         if isinstance(first, Plan):
             return coupling
         own = coupling.relative_to(first)
-        return own.relative_to(before.inverse()) if isinstance(before, Permutation) else own
+        return own if before is None or isinstance(before, Plan) else own.relative_to(before.inverse())
 
     return [{name: renumbered(name, coupling) for name, coupling in each.items()} for each in couplings]
 
