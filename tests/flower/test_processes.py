@@ -7,7 +7,6 @@ import importlib.util
 import json
 import sys
 import threading
-import time
 from pathlib import Path
 
 import pytest
@@ -57,10 +56,15 @@ def without_matching(rounds, clients, epochs=10, rate=0.1):
 def test_one_client_dies_one_sends_nan_and_the_federation_ends_better_than_without_matching(tmp_path):
     out, real = tmp_path / "out.json", loaded("processes")
     with real.loopback(5, broken=[3]) as federation:
-        killer = threading.Thread(target=_kill_in_the_middle, args=(real, federation, 4), daemon=True)
+        ended = threading.Event()
+        given = (real, federation.nodes[4], out, ended)
+        killer = threading.Thread(target=_kill_after_the_first_round, args=given, daemon=True)
         killer.start()
-        said = federation.run(f'out="{out}"', "timeout=90.0", timeout=MOST)
-        killer.join(1)
+        try:
+            said = federation.run(f'out="{out}"', "timeout=90.0", timeout=MOST)
+        finally:
+            ended.set()
+            killer.join(30)
     found = results(out, said)
     told = "\n".join(found["rounds"])
     assert told.count("is left out: tensor 0.weight holds NaN or infinity") == 3, said
@@ -71,14 +75,13 @@ def test_one_client_dies_one_sends_nan_and_the_federation_ends_better_than_witho
     assert found["accuracy"][3] > plain[2]
 
 
-def _kill_in_the_middle(module, federation, number):
-    """Kill a client, with all that it started, as soon as the first round is over."""
-    log = federation.folder / "superlink.log"
-    for _ in range(MOST):
-        if "round 1:" in log.read_text(encoding="utf-8", errors="replace"):
-            break
-        time.sleep(0.2)
-    module.stop(federation.nodes[number], at_once=True)
+def _kill_after_the_first_round(module, node, out, ended):
+    """Kill a client, with all that it started, as soon as the server has told of the first round."""
+    while not ended.wait(0.2):
+        told = out.read_text(encoding="utf-8") if out.exists() else ""
+        if "round 1:" in told:
+            module.stop(node, at_once=True)
+            return
 
 
 def test_a_simulation_of_four_clients_over_three_rounds(tmp_path):

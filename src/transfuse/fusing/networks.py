@@ -303,7 +303,8 @@ def align(  # noqa: PLR0913
 ) -> nn.Module:  # fmt: skip
     """A copy of a network that computes the same function, with its units in the order of a reference.
 
-    With methods that balance scales, as `auto` does, they get the scale of the reference's units as well.
+    With methods that balance scales, as `auto` does, they get the scale of the reference's units as well. Norms over
+    units that were rotated get the gains and biases of the reference.
 
     Args:
         model: The network; it stays as it is.
@@ -314,8 +315,6 @@ def align(  # noqa: PLR0913
         data: Inputs without labels, to match units by their activations as well; see `fuse`.
         seed: For the order of sweeps and for restarts.
         **options: Options of the method.
-
-    Norms over units that were rotated get the gains and biases of the reference.
 
     Raises:
         InputError: the reference has other widths, in which the network cannot compute the same; or the method mixes
@@ -340,10 +339,8 @@ def align(  # noqa: PLR0913
         )
     to = fusion.parents[0]
     twin = fusion.aligned[1]
-    if not row.balance:  # scales are as they were, and a published method leaves them so
-        return twin
     own = model_state(twin)
     kind = type_of([own, model_state(to)])
     reference, turned = working_state(model_state(to), kind), fusion.states.rotated
-    moved = in_form_of(reference, working_state(own, kind), fusion.layout, turned)
+    moved = in_form_of(reference, working_state(own, kind), fusion.layout, turned, balance=row.balance)
     return with_state(twin, {name: in_type(name, tensor, own[name].dtype, own) for name, tensor in moved.items()})
