@@ -100,7 +100,7 @@ def test_models_of_different_widths_are_fused_into_a_third(method, widths):
     assert method not in ("auto", "rebasin") or objectives == sorted(objectives, reverse=True)
 
 
-@pytest.mark.parametrize("start", ["base", "random", "distilled"])
+@pytest.mark.parametrize("start", ["base", "random", pytest.param("distilled", marks=pytest.mark.long)])
 @pytest.mark.parametrize(
     "method", ["wb", "auto", *(pytest.param(name, marks=pytest.mark.long) for name in ("ot", "gwb"))]
 )

@@ -64,6 +64,7 @@ def test_the_real_command(here):
     assert "wrote ab.safetensors, README.md" in done.stdout
 
 
+@pytest.mark.long  # starts several interpreters
 def test_a_reader_that_has_gone_and_a_closed_output_make_no_noise(here):
     words = f"{sys.executable} -m transfuse"
     told = {
@@ -101,7 +102,8 @@ for line in sys.stdin:
 """
 
 
-@pytest.mark.parametrize("out", ["out.safetensors", pytest.param("out.safetensors.index.json", marks=pytest.mark.long)])
+@pytest.mark.long  # each of many runs starts an interpreter
+@pytest.mark.parametrize("out", ["out.safetensors", "out.safetensors.index.json"])
 def test_a_kill_at_any_moment_leaves_the_old_file_or_the_new(here, out):
     """Forks of one process that has torch loaded run the real command; each is killed while it writes."""
     for number, name in enumerate("ab"):

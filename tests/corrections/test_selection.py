@@ -41,8 +41,8 @@ def distance(model, models, data=X, weights=None):
     return float((answers(model, data) - mean).square().sum() / mean.square().sum())
 
 
-SLOW = [pytest.param(name, marks=pytest.mark.long) for name in ("gru", "lstm_bidirectional")]
-WIDE = ["mlp_tanh", "lenet", "concatenated_hidden", "rnn_tanh", "lstm", "mlp_batch_norm", *SLOW]
+SLOW = [pytest.param(name, marks=pytest.mark.long) for name in ("gru", "lstm_bidirectional", "rnn_tanh", "mlp_tanh")]
+WIDE = ["lenet", "concatenated_hidden", "lstm", "mlp_batch_norm", *SLOW]
 
 
 @pytest.mark.parametrize("name", WIDE)

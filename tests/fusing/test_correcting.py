@@ -186,6 +186,7 @@ def test_a_network_that_overflows_on_noise_is_fused_all_the_same():
     assert "NaN or infinity" in fusion.correction.note
 
 
+@pytest.mark.long  # two fusions with synthetic inputs
 def test_noise_that_a_network_overflows_on_is_not_put_beside_data():
     models = [Overflows(), Overflows()]
     fusion = transfuse.fuse(models, X[:3] / 10, data=list(X.split(1)), forward=lambda model, x: model(x / 10))

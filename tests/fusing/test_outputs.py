@@ -34,7 +34,7 @@ def dense():
     return nn.Sequential(nn.Linear(64, 256), nn.ReLU(), nn.Linear(256, 256), nn.Tanh(), nn.Linear(256, 10))
 
 
-@pytest.mark.parametrize("count", [2, 5])
+@pytest.mark.parametrize("count", [2, pytest.param(5, marks=pytest.mark.long)])
 @pytest.mark.parametrize(
     ("method", "options"), [("wb", {}), ("rebasin", {"sweeps": 2}), ("auto", {"sweeps": 2, "restarts": 0})]
 )

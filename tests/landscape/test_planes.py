@@ -169,7 +169,7 @@ def test_values_with_and_without_data_are_kept_apart(tmp_path):
     assert len(calls) == 3 + 3 + 1
 
 
-@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("workers", [0, pytest.param(2, marks=pytest.mark.long)])
 def test_a_killed_run_goes_on_where_it_stopped(tmp_path, workers):
     cache = tmp_path / "cache.jsonl"
     script = SLOW.format(folder=os.path.dirname(__file__), cache=str(cache), workers=workers)

@@ -208,7 +208,7 @@ def test_a_report_is_one_file(tmp_path):
 
 
 @browser
-@pytest.mark.parametrize(("width", "dark"), [(390, False), (1280, True)])
+@pytest.mark.parametrize(("width", "dark"), [(390, False), pytest.param(1280, True, marks=pytest.mark.long)])
 def test_a_browser_shows_it_without_errors_and_without_scrolling_sideways(tmp_path, width, dark):
     path = tmp_path / "report.html"
     path.write_text(page(small_report()), "utf-8")

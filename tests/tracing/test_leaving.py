@@ -45,7 +45,13 @@ WAYS = {
 }
 
 
-@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
+@pytest.mark.parametrize(
+    "way",
+    [
+        pytest.param(way, id=name, marks=[pytest.mark.long] * (number % 2))
+        for number, (name, way) in enumerate(WAYS.items())
+    ],
+)
 def test_what_python_reads_does_not_move(way):
     for seed, recorder in RECORDERS.items():
         torch.manual_seed(seed)

@@ -57,15 +57,9 @@ SHARES = {
 }
 DEFAULT = (
     "bert",
-    "roberta_classifier",
     "gpt2",
-    "gpt_neox",
     "llama",
-    "t5",
-    "whisper",
     "vit_classifier",
-    "clip",
-    "resnet",
     "fnet",
 )
 

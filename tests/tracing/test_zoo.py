@@ -92,7 +92,7 @@ def test_what_can_move_is_found_and_nothing_else(network):
     layout.check(model.state_dict())
 
 
-@some(ROWS.values(), 2)
+@some(ROWS.values(), 4)
 def test_moving_units_by_hand_leaves_the_function_as_it_was(network):
     model, layout = traced(network)
     twin = copy.deepcopy(model).double()
@@ -106,14 +106,14 @@ def test_moving_units_by_hand_leaves_the_function_as_it_was(network):
         torch.testing.assert_close(b, a, rtol=1e-9, atol=1e-9)
 
 
-@some(ROWS.values(), 3)
+@some(ROWS.values(), 6)
 def test_both_recorders_find_the_same_layout(network):
     model, layout = traced(network)
     eager = transfuse.trace(model, network.inputs(), recorder="eager", proof=False)
     assert (eager.spaces, eager.tensors) == (layout.spaces, layout.tensors)
 
 
-@some(ROWS.values(), 4)
+@some(ROWS.values(), 6)
 def test_the_proof_catches_an_axis_that_does_not_move_along(network):
     model, layout = traced(network)
     blocks = layout.blocks()
@@ -140,7 +140,7 @@ def with_axis_fixed(layout, state, name, number):
 UNDECIDED = ("data_dependent_branch", "mlp_dropout_in_place")
 
 
-@some([row for name, row in ROWS.items() if name not in UNDECIDED], 4)
+@some([row for name, row in ROWS.items() if name not in UNDECIDED], 6)
 def test_the_proof_catches_a_symmetry_that_is_not_there(network):
     model, layout = traced(network)
     for space in layout.spaces:
@@ -155,7 +155,7 @@ def test_the_proof_catches_a_symmetry_that_is_not_there(network):
                 transfuse.prove(model, network.inputs(), broken)
 
 
-@some([row for name, row in ROWS.items() if name not in UNDECIDED], 2)
+@some([row for name, row in ROWS.items() if name not in UNDECIDED], 6)
 def test_the_proof_catches_rotations_that_are_not_there(network):
     model, layout = traced(network)
     alone = {axis.alone for axes in layout.tensors.values() for axis in axes}

@@ -17,8 +17,10 @@ from transfuse.layout import Permutation, random_elements
 from zoo_problems import layout_of, problem_of, states_of
 
 NAMES = ("mlp", "lenet", "lstm", "resnet_identity", "multihead_attention")
-by_name = pytest.mark.parametrize("name", NAMES)
 SLOW = ("resnet_identity", "lenet")
+by_name = pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.long] * (name in SLOW)) for name in NAMES]
+)
 
 
 @functools.cache
