@@ -36,7 +36,9 @@ GROWING = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("name", GROWING)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.long] * (number % 2)) for number, name in enumerate(GROWING)]
+)
 def test_one_model_fused_into_a_wider_target_computes_the_same(name):
     model, layout, inputs = sample(name)
     grown = transfuse.fuse([model], layout=layout, target=doubled(layout)).model

@@ -51,7 +51,7 @@ def test_units_are_found(name):
     assert_same_function(name, model, moved_twin(model, layout, 0))
 
 
-@ALL
+@some(2)
 def test_aligned_networks_compute_what_the_models_do(name):
     models = [network(name, seed) for seed in (1, 2)]
     fusion = transfuse.fuse(models, inputs_of(name), layout=layout_of(name), correct="none")
@@ -59,14 +59,14 @@ def test_aligned_networks_compute_what_the_models_do(name):
         assert_same_function(name, model, aligned)
 
 
-@ALL
+@some(2)
 def test_a_permuted_twin_changes_nothing(name):
     model, layout = network(name, 1), layout_of(name)
     models = [model, moved_twin(model, layout, 0)]
     assert_same_function(name, model, transfuse.fuse(models, inputs_of(name), layout=layout, correct="none").model)
 
 
-@SOME_BY_DEFAULT
+@some(4)  # a correction takes up to a second
 def test_a_correction_is_made_without_data(name):
     models = [network(name, seed).float() for seed in (1, 2)]
     fusion = transfuse.fuse(models, named(name).inputs(), layout=layout_of(name))

@@ -65,6 +65,7 @@ def vits(here):
     return [saved(VIT, seed, here / name) for seed, name in enumerate("ab")]
 
 
+@pytest.mark.long
 def test_align_keeps_what_a_folder_computes(here, capsys, vits):
     works(capsys, "align", "b", "--to", "a", "-o", "c", "--option", "restarts=0")
     aligned, inputs = loaded_whole(type(vits[1]), "c"), VIT.inputs()

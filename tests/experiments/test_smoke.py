@@ -47,6 +47,7 @@ def test_every_line_says_all_that_is_needed(smoke):
             assert "digits that ship with transfuse" in line["notes"][0]
 
 
+@pytest.mark.long
 def test_hyperparameters_are_chosen_by_validation(smoke):
     (line,) = [line for line in lines_of(smoke)["table2.smoke.jsonl"] if line["row"] == "gwb"]
     best = max(line["validation"], key=lambda each: each["accuracy"])

@@ -247,6 +247,7 @@ def test_a_browser_shows_it_without_errors_and_without_scrolling_sideways(tmp_pa
 
 
 @browser
+@pytest.mark.long  # starts a browser
 def test_without_script_everything_is_there(tmp_path):
     path = tmp_path / "report.html"
     path.write_text(page(small_report()), "utf-8")

@@ -17,7 +17,6 @@ from zoo import ZOO, call
 
 # One process runs all laws of a network, so that it traces it once.
 ROWS = {row.name: pytest.param(row, id=row.name, marks=pytest.mark.xdist_group(row.name)) for row in ZOO}
-by_name = pytest.mark.parametrize("network", ROWS.values())
 
 
 def some(rows, every):
@@ -83,7 +82,7 @@ def mixed_by_hand(tensor, block, matrix):
     return new.transpose(0, block.axis)
 
 
-@by_name
+@some(ROWS.values(), 2)
 def test_what_can_move_is_found_and_nothing_else(network):
     model, layout = traced(network)
     assert tuple(sorted(space.units for space in layout.spaces)) == network.widths

@@ -171,6 +171,8 @@ def activation_terms(models: Sequence[nn.Module], layout: Layout, batches: Batch
         widths = [len(own[key].positions) * slots for own in blocks]
         turns = widths if layout[key[1]].rotations or key in whole else []
         name, rows = f"activations at {key[0]} of {key[1]}", products.rows(turns)
+        if not len(rows):  # nothing there varies with the inputs
+            continue
         even = not bool(blocks[0][key].odd.all())
         axes[name] = (Axis((Fixed(len(rows)),)), Axis((Run((Slot(key[1], even),) * slots),)))
         frames = tuple(_with_activations(frame, key, name) for frame in frames) if key in whole else frames
