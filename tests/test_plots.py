@@ -107,6 +107,7 @@ def test_the_users_style_is_neither_used_nor_changed():
         assert matplotlib.rcParams["font.size"] == 30
 
 
+@pytest.mark.long  # starts interpreters
 def test_matplotlib_is_imported_when_a_picture_is_made_and_its_absence_is_told():
     script = (
         "import sys, transfuse\nassert transfuse.plots and 'matplotlib' not in sys.modules\n"

@@ -50,6 +50,7 @@ def test_a_terminal_sees_one_bar_that_is_wiped_also_after_an_error(monkeypatch):
     assert text.rpartition("\r")[0].rpartition("\r")[2].isspace()
 
 
+@pytest.mark.long  # starts an interpreter
 def test_no_bar_is_drawn_and_tqdm_auto_not_imported_if_there_is_nothing_to_show():
     script = (
         "import sys, io, transfuse.progress\nsys.stderr = io.StringIO()\nsys.stderr.isatty = lambda: True\n"

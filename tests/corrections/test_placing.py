@@ -39,7 +39,9 @@ def trained(seed, **widths):
     return model.eval()
 
 
-@pytest.mark.parametrize(("count", "width"), [(2, 12), (2, 14), (3, 18)])
+@pytest.mark.parametrize(
+    ("count", "width"), [(2, 14), *(pytest.param(*each, marks=pytest.mark.long) for each in ((2, 12), (3, 18)))]
+)
 def test_with_a_place_for_every_unit_the_network_is_the_mean_of_its_parents(count, width):
     models = [trained(seed) for seed in range(count)]
     target = {"stem.out": width, "one.out": 5 * count}

@@ -543,7 +543,7 @@ def test_extra_state_is_left_alone(value):
     ],
     ids=["vmap", "jacrev", "vmap of jacrev", "grad", "jvp"],
 )
-@pytest.mark.parametrize("recorder", [None, "eager"])
+@pytest.mark.parametrize("recorder", [pytest.param(None, marks=pytest.mark.long), "eager"])
 def test_transformed_functions_are_traced_or_refused(transformed, recorder):
     class Transformed(Net):
         def forward(self, x):

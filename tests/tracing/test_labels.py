@@ -98,7 +98,7 @@ MOVES: dict[str, tuple[Callable[..., Tensor | Sequence[Tensor]], list[tuple[int,
 
 
 @pytest.mark.parametrize("name", MOVES)
-@settings(max_examples=25)
+@settings(max_examples=12)
 @given(data=st.data())
 def test_labels_move_like_the_elements_they_belong_to(name: str, data: st.DataObject):
     function, shapes = MOVES[name]
