@@ -48,6 +48,7 @@ def test_with_a_place_for_every_unit_the_network_is_the_mean_of_its_parents(coun
     fusion = transfuse.fuse(models, X[:2], target=target, data=X, correct="selection")
     mean = sum(model(X) for model in models) / count
     torch.testing.assert_close(fusion.model(X), mean, rtol=1e-3, atol=1e-4)
+    assert "streams with room for units of all models: stem.out" in fusion.correction.note
 
 
 def test_the_wider_the_stream_the_nearer_the_mean():

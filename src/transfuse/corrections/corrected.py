@@ -92,7 +92,8 @@ def told_spaces(selection: Selection | None) -> str:
     few = [f"{name} ({selection.averaged[name]})" for name in names[:2]]
     more = f" and {len(names) - 2} more" if len(names) > 2 else ""
     streams = f"streams by principal directions: {', '.join(selection.streams)}" if selection.streams else ""
-    return "; ".join(filter(None, [streams, f"units were averaged in {', '.join(few)}{more}" if names else ""]))
+    placed = f"streams with room for units of all models: {', '.join(selection.placed)}" if selection.placed else ""
+    return "; ".join(filter(None, [streams, placed, f"units were averaged in {', '.join(few)}{more}" if names else ""]))
 
 
 def told_left_out(names: Sequence[str]) -> str:

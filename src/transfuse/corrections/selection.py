@@ -47,20 +47,22 @@ class Selection:
 
     Args:
         kept: Where units were selected: how many of each parent are kept.
-        streams: Where streams were projected on their principal directions, or their units were placed.
+        streams: Where streams were projected on their principal directions.
+        placed: Where units of wider streams were placed.
         averaged: Where units were averaged, as they are coupled: why they were not selected.
     """
 
     kept: Kept
     streams: Sequence[str]
+    placed: Sequence[str]
     averaged: Mapping[str, str]
 
     @staticmethod
-    def of(layout: Layout, kept: Kept, streams: Iterable[str]) -> Selection:
-        """What was made of the spaces of a layout, given what was selected and projected."""
-        names = tuple(streams)
-        others = [space.name for space in layout.spaces if space.name not in kept and space.name not in names]
-        return Selection(kept, names, {name: _why_averaged(layout, name) for name in others})
+    def of(layout: Layout, kept: Kept, streams: Iterable[str], placed: Iterable[str]) -> Selection:
+        """What was made of the spaces of a layout, given what was selected, projected and placed."""
+        projected, wider = tuple(streams), tuple(placed)
+        others = [space.name for space in layout.spaces if space.name not in {*kept, *projected, *wider}]
+        return Selection(kept, projected, wider, {name: _why_averaged(layout, name) for name in others})
 
 
 def _why_averaged(layout: Layout, space: str) -> str:
@@ -134,7 +136,7 @@ def select_units(task: Task, *, balanced: bool = True) -> Selection:
     # recurrent layers saturate.
     refit_sites(replace(own, carry=result.carry()), bent={seen.name for seen in sites if seen.recurrence})
     kept = {space: tuple(len(part.units) for part in each) for space, each in chosen.items()}
-    return Selection.of(made.problem.layout, kept, [*streams, *placed])
+    return Selection.of(made.problem.layout, kept, streams, placed)
 
 
 def _placed(wider: Mapping[str, Sequence[Reader]], grams: Grams, made: Made) -> dict[str, list[Placed]]:

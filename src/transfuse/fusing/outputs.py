@@ -33,6 +33,7 @@ def as_first_model(couplings: Sequence[Couplings], known: Couplings | None = Non
     """
 
     def renumbered(name: str, coupling: Coupling) -> Coupling:
+        """A coupling of one space, whose target has the first model's numbers."""
         first, before = couplings[0][name], known[name] if known else None
         if isinstance(first, Plan):
             return coupling

@@ -19,6 +19,7 @@ from ..lazy import entries_of
 from ..progress import Progress
 from ..renamed import telling_new_names
 from ..types import State
+from .saving import saved
 from .verifying import NOT_RUN, Check
 
 
@@ -139,8 +140,6 @@ class Fusion:
             path: A file that ends in `.safetensors`, `.pt`, `.pth`, `.ckpt` or `.bin`, with the state of the network;
                 for a model of transformers also a folder, which `from_pretrained` loads.
         """
-        from .saving import saved  # which needs this record
-
         return saved(self, path)
 
     def report(  # noqa: PLR0913

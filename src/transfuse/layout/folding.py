@@ -58,6 +58,7 @@ def _changed(state: State, layout: Layout, norms: State, spaces: Collection[str]
                 changes[reader.bias] = change
 
     def change_of(name: str, tensor: Tensor) -> Tensor:
+        """A tensor as it is after the change."""
         return changes[name].of(name, tensor) if name in changes else tensor
 
     if isinstance(state, LazyState):

@@ -162,11 +162,13 @@ class _ModuleBefore:
 
     @staticmethod
     def of(module: nn.Module) -> _ModuleBefore:
+        """A module as it is."""
         attributes = dict(vars(module))
         contents = {name: _content(value) for name, value in attributes.items() if isinstance(value, dict | list | set)}
         return _ModuleBefore(module, attributes, contents)
 
     def put_back(self) -> None:
+        """Give the module its attributes again, and these their contents."""
         vars(self.module).clear()
         vars(self.module).update(self.attributes)
         for name, content in self.contents.items():

@@ -73,6 +73,7 @@ class _Reader:
         self.effective: set[str] = set()  # tensors that are not idle in each of them
 
     def follow(self, recording: Recording) -> None:
+        """Read one recording; what others have shown of the tensors stays."""
         self.recording = recording
         self.values: dict[fx.Node, Any] = {}
         self.live = _live(recording.graph)
@@ -84,6 +85,7 @@ class _Reader:
         self.reading.idle = self.reading.used - self.effective
 
     def step(self, node: fx.Node) -> None:
+        """Read one operation."""
         if node.op == "placeholder":
             self.values[node] = self._placeholder(node)
         elif node.op == "get_attr":

@@ -126,6 +126,7 @@ def _other_ways(
     found: dict[Way, Recording] = {}
 
     def follow(turned: Way) -> Mapping[Question, int]:
+        """Record one way; what was asked on it."""
         with undisturbed(model):
             found[turned] = recorded(model, state, inputs.map(torch.clone), turned)
         return found[turned].asked
