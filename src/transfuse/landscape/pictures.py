@@ -6,6 +6,10 @@ that they say the same. No drawing here.
 
 from __future__ import annotations
 
+import math
+import re
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -17,6 +21,9 @@ from .records import Barrier, Mark, Plane
 PLACES = {0.0: "model 1", 0.5: "midpoint", 1.0: "model 2"}
 OFF = 0.01  # of the plane's width: a network nearer to the plane than this is drawn as if it were on it
 FLAT = 1e-12  # of the lowest value: a plane whose values differ by less has one colour, for the rest is rounding
+# Words in names of metrics that say whether more or less is better. Of others nobody can say, so nothing is called best.
+MORE = frozenset("accuracy acc top1 top5 precision recall f1 auc auroc bleu rouge r2 psnr ssim iou dice map".split())
+LESS = frozenset("loss error perplexity ppl nll mse mae rmse entropy distance divergence barrier wer cer fid".split())
 LOWEST = 0.01  # of the range of values: how high the first contour is above the lowest value
 
 
@@ -86,6 +93,36 @@ def short_number(value: float) -> str:
         ('0.0123', '12.3', '98765', 'nan')
     """
     return f"{value:.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+
+
+def best_value(metric: str, values: Sequence[float]) -> float | None:
+    """The best value of a metric, highest or lowest as its name says; nothing if its name says neither.
+
+    Example:
+        >>> best_value("test accuracy", [97.5, 98.0]), best_value("loss", [0.3, 0.2]), best_value("size", [1.0, 2.0])
+        (98.0, 0.2, None)
+    """
+    words = set(re.findall(r"[a-z]+[0-9]*", metric.lower()))
+    finite = [value for value in values if math.isfinite(value)]
+    if not finite or bool(words & MORE) == bool(words & LESS):  # neither, or both, as in "accuracy loss"
+        return None
+    return max(finite) if words & MORE else min(finite)
+
+
+def column_texts(values: Sequence[float]) -> list[str]:
+    """Numbers of one column with as many decimals each, so that points stand below each other.
+
+    The smallest has three digits; where that would take more than six decimals, each number has four digits.
+
+    Example:
+        >>> column_texts([2.6711, 12.0, 2.17]), column_texts([1e-9, 1.0]), column_texts([float("inf"), 98765.0])
+        (['2.67', '12.00', '2.17'], ['1e-09', '1'], ['inf', '98765'])
+    """
+    sizes = [abs(value) for value in values if math.isfinite(value) and value]
+    decimals = max(0, 2 - math.floor(math.log10(min(sizes)))) if sizes else 0
+    if decimals > 6:
+        return [f"{value:.4g}" for value in values]
+    return [f"{value + 0.0:.{decimals}f}" if math.isfinite(value) else str(value) for value in values]
 
 
 def barrier_label(name: str, barrier: Barrier, metric: str | None = None) -> str:

@@ -7,7 +7,7 @@ rest of the page is still of use.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -24,6 +24,9 @@ from ..landscape.geometry import FLAT
 from ..modules import Ensemble, are_class_scores, state_of, tensors_in, with_state
 from .contents import Request, ResultRow, Results, Role
 
+Point = tuple[float, float]
+
+UNMOVED = "model 1 as trained"  # the mark of the first model where it is not in the common order and scale already
 PAIRS = 3  # barriers from the first model to this many others: more curves than that are not told apart
 
 
@@ -39,7 +42,8 @@ def measured(fusion: Fusion, request: Request) -> Results:
         barriers = _barriers(fusion, request, notes)
     with _timed(seconds, "plane"):
         surface = _plane(fusion, request, notes)
-    return Results(rows=rows, barriers=barriers, plane=surface, notes=tuple(notes), seconds=seconds)
+    ways = _ways(surface, barriers) if surface else {}
+    return Results(rows, barriers, surface, ways, tuple(notes), seconds)
 
 
 def _rows(fusion: Fusion, request: Request, notes: list[str]) -> Iterator[ResultRow]:
@@ -127,16 +131,40 @@ def _plane(fusion: Fusion, request: Request, notes: list[str]) -> Plane | None:
     except InputError:
         notes.append("No plane: model 1, model 2 and aligned model 2 lie on one line.")
         return None
-    if any(not torch.equal(a, b) for a, b in zip(first.parameters(), fusion.parents[0].parameters(), strict=True)):
-        notes.append("On the plane, model 1 stands in the common order and scale, in which it was averaged.")
+    marks = {"model 1": first, "model 2": second, "model 2 aligned": moved, "fused": fusion.model}
+    if alike([first, fusion.parents[0]]) and not _equal(first, fusion.parents[0]):
+        marks[UNMOVED] = fusion.parents[0]
+        notes.append(
+            "On the plane, model 1 stands in the common order and scale, in which it was averaged; "
+            f"{UNMOVED}, where the straight way begins, computes the same."
+        )
     found = plane(
         first, second, moved, request.evaluate, grid=request.grid, data=request.data, cache=request.cache,
-        marks={"model 1": first, "model 2": second, "model 2 aligned": moved, "fused": fusion.model},
-        workers=request.workers, progress=request.progress,
+        marks=marks, workers=request.workers, progress=request.progress, finer=True,
     )  # fmt: skip
     if found["fused"].distance > FLAT * found["model 2"].x:
         notes.append(f"{_why_off(fusion)}, so it stands off the plane; its foot is drawn.")
     return found
+
+
+def _equal(one: nn.Module, other: nn.Module) -> bool:
+    """Whether all parameters of two networks are the same numbers."""
+    return all(torch.equal(a, b) for a, b in zip(one.parameters(), other.parameters(), strict=True))
+
+
+def _ways(surface: Plane, barriers: Mapping[str, Barrier]) -> dict[str, tuple[Point, Point]]:
+    """Where the barriers between models 1 and 2 begin and end on the plane: at networks, or at the feet of networks."""
+    names = {mark.name for mark in surface.marks}
+    ends = {
+        "as trained": (UNMOVED if UNMOVED in names else "model 1", "model 2"),
+        "aligned": ("model 1", "model 2 aligned"),
+    }
+    return {
+        name: ((surface[start].x, surface[start].y), (surface[end].x, surface[end].y))
+        for kind, (start, end) in ends.items()
+        for name in (kind, f"1 to 2, {kind}")
+        if name in barriers
+    }
 
 
 def _why_off(fusion: Fusion) -> str:

@@ -1,0 +1,129 @@
+"""A surface between the points where it was measured: smooth values, and lines of equal height.
+
+In: values on the lines of a grid, evenly spread or not. Out: values anywhere on it, and polylines. Values are
+interpolated by monotone cubics along both axes (Fritsch and Carlson 1980), which bend where straight pieces have
+corners, and are never higher or lower than the measured values around.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from scipy.interpolate import PchipInterpolator
+from scipy.ndimage import distance_transform_edt
+
+from ..types import Array
+
+Point = tuple[float, float]
+Segment = tuple[Point, Point]
+
+
+def smooth(values: Array, sides: tuple[Array, Array], x: Array, y: Array) -> Array:
+    """Values at all pairs of places [len(y), len(x)] from values [rows, columns] on the lines of a grid (x, y).
+
+    Where one of the points around was not finite, the result is not a number.
+
+    Example:
+        >>> lines = np.array([0.0, 1.0]), np.array([0.0, 2.0])
+        >>> smooth(np.array([[0.0, 1.0], [2.0, 3.0]]), lines, np.array([0.5]), np.array([0.0, 1.0])).tolist()
+        [[0.5], [1.5]]
+    """
+    across, up = sides
+    rows = _cubic(_filled(values), across, x, axis=1)
+    found = _cubic(rows, up, y, axis=0)
+    unknown = _unknown(~np.isfinite(values), sides, x, y)
+    return np.where(unknown, np.nan, found)
+
+
+def _cubic(values: Array, lines: Array, places: Array, axis: int) -> Array:
+    """Values along one axis by monotone cubics through the lines."""
+    found: Array = PchipInterpolator(lines, values, axis=axis)(places)
+    return found
+
+
+def _filled(values: Array) -> Array:
+    """Values with those that are not finite replaced by the nearest one that is, so that cubics stay finite."""
+    wrong = ~np.isfinite(values)
+    if not wrong.any() or wrong.all():
+        return np.where(wrong, 0.0, values)
+    rows, columns = distance_transform_edt(wrong, return_distances=False, return_indices=True)
+    found: Array = values[rows, columns]
+    return found
+
+
+def _unknown(wrong: Array, sides: tuple[Array, Array], x: Array, y: Array) -> Array:
+    """Whether one of the four points around each place is wrong; on a line only the points of that line are around."""
+    left, right = _around(sides[0], x)
+    lower, upper = _around(sides[1], y)
+    found: Array = np.logical_or.reduce([wrong[np.ix_(row, column)] for row in (lower, upper) for column in (left, right)])
+    return found
+
+
+def _around(lines: Array, places: Array) -> tuple[Array, Array]:
+    """Numbers of the lines on both sides of each place; twice the same for a place on a line."""
+    return (
+        np.clip(np.searchsorted(lines, places, "right") - 1, 0, len(lines) - 1),
+        np.clip(np.searchsorted(lines, places, "left"), 0, len(lines) - 1),
+    )
+
+
+def segments(values: Array, level: float) -> list[Segment]:
+    """Where a surface crosses a level, as segments in units of cells (marching squares, linear on each side).
+
+    Example:
+        >>> segments(np.array([[0.0, 1.0], [0.0, 1.0]]), 0.25)
+        [((0.25, 0.0), (0.25, 1.0))]
+    """
+    found: list[Segment] = []
+    below = values < level
+    mixed = below[:-1, :-1] ^ below[1:, 1:] | below[:-1, 1:] ^ below[1:, :-1] | below[:-1, :-1] ^ below[:-1, 1:]
+    for row, column in zip(*map(np.ndarray.tolist, np.nonzero(mixed)), strict=True):
+        corners = [(column, row), (column + 1, row), (column + 1, row + 1), (column, row + 1)]
+        crossings = []
+        for (x, y), (u, v) in zip(corners, corners[1:] + corners[:1], strict=True):
+            here, there = values[y, x], values[v, u]
+            if math.isfinite(here) and math.isfinite(there) and (here < level) != (there < level):
+                share = (level - here) / (there - here)
+                crossings.append((float(x + share * (u - x)), float(y + share * (v - y))))
+        found += list(zip(crossings[::2], crossings[1::2], strict=False))
+    return found
+
+
+def polylines(pieces: Sequence[Segment]) -> list[list[Point]]:
+    """Segments joined end to end, as far as they meet; each is used once.
+
+    Example:
+        >>> polylines([((0.0, 0.0), (1.0, 0.0)), ((2.0, 0.0), (1.0, 0.0))])
+        [[(0.0, 0.0), (1.0, 0.0), (2.0, 0.0)]]
+    """
+    at: dict[Point, list[int]] = {}
+    for number, piece in enumerate(pieces):
+        for end in piece:
+            at.setdefault(_key(end), []).append(number)
+    free = set(range(len(pieces)))
+    lines = []
+    for number in range(len(pieces)):
+        if number in free:
+            free.discard(number)
+            start, end = pieces[number]
+            before = _followed(start, pieces, at, free)
+            lines.append([*reversed(before), start, end, *_followed(end, pieces, at, free)])
+    return lines
+
+
+def _followed(end: Point, pieces: Sequence[Segment], at: dict[Point, list[int]], free: set[int]) -> list[Point]:
+    """The points that follow an end along segments that are free, which are used up."""
+    points = []
+    while (number := next((each for each in at[_key(end)] if each in free), None)) is not None:
+        free.discard(number)
+        one, other = pieces[number]
+        end = other if _key(one) == _key(end) else one
+        points.append(end)
+    return points
+
+
+def _key(point: Point) -> Point:
+    """A point up to rounding: the same crossing is computed from both cells at a side."""
+    return round(point[0], 6), round(point[1], 6)
