@@ -81,11 +81,13 @@ class Subject:
         facts: Short texts by name, in the order of the page.
         layout: Which axes move together.
         widths: For each space how many units it has in the result, then in each model.
+        models: How many models were fused.
     """
 
     facts: Mapping[str, str]
     layout: Layout
     widths: Mapping[str, tuple[int, ...]]
+    models: int
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,10 +7,13 @@ from collections.abc import Sequence
 Point = tuple[float, float]
 Box = tuple[float, float, float, float]  # left, top, right, bottom
 
+ALONG = 40  # boxes that stand for a line: nearer to each other than a name is wide
 LINE = 14.0  # height of a line of text, in units of the drawing
 
 
-def name_boxes(points: Sequence[Point], widths: Sequence[float], size: Point) -> list[Box]:
+def name_boxes(
+    points: Sequence[Point], widths: Sequence[float], size: Point, ways: Sequence[tuple[Point, Point]] = ()
+) -> list[Box]:
     """Where names go: (left, top, right, bottom) of each, beside its point.
 
     Right or left of it, a little higher or lower: the first place that is inside the picture and free, or the one that
@@ -20,8 +23,10 @@ def name_boxes(points: Sequence[Point], widths: Sequence[float], size: Point) ->
         points: Where the points stand.
         widths: How wide the names are.
         size: Width and height of the picture.
+        ways: Lines that names should not hide.
     """
     taken: list[Box] = [(x - 6, y - 6, x + 6, y + 6) for x, y in points]
+    taken += [box for way in ways for box in _boxes_along(*way)]
     chosen = []
     for (x, y), width in zip(points, widths, strict=True):
         sides = ((x + 8, x + 8 + width), (x - 8 - width, x - 8))
@@ -34,6 +39,13 @@ def name_boxes(points: Sequence[Point], widths: Sequence[float], size: Point) ->
         taken.append(best)
         chosen.append(best)
     return chosen
+
+
+def _boxes_along(start: Point, end: Point) -> list[Box]:
+    """Small boxes that cover a line."""
+    steps = [index / ALONG for index in range(ALONG + 1)]
+    middles = [(start[0] + t * (end[0] - start[0]), start[1] + t * (end[1] - start[1])) for t in steps]
+    return [(x - 3, y - 3, x + 3, y + 3) for x, y in middles]
 
 
 def _shared(one: Box, other: Box) -> float:

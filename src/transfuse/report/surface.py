@@ -74,10 +74,16 @@ def shared_levels(planes: Sequence[Plane], metric: str) -> tuple[float, ...]:
     return tuple(contour_levels(np.concatenate([plane.of(metric).ravel() for plane in planes]), LEVELS))
 
 
-def plane_map(ground: Ground, over: Markup = Markup("")) -> Markup:
-    """A map of a plane: colours and contours of a metric, the marks, a bar; markup that is ready is drawn below marks."""
+def plane_map(ground: Ground, over: Markup = Markup(""), ways: Sequence[tuple[Point, Point]] = ()) -> Markup:
+    """A map of a plane: colours and contours of a metric, the marks, and a bar that tells the colours.
+
+    Args:
+        ground: The plane on its drawing.
+        over: Markup that is ready, drawn above colours and below marks.
+        ways: Lines in it that names of marks should not hide.
+    """
     parts = [
-        _colours(ground), _contours(ground), _cells(ground), over, _marks(ground), _bar(ground.levels, ground.high + 8),
+        _colours(ground), _contours(ground), _cells(ground), over, _marks(ground, ways), _bar(ground.levels, ground.high + 8),
     ]  # fmt: skip
     return drawing("".join(parts), ground.high + 38, f"{ground.metric} on the plane", "plane")
 
@@ -127,12 +133,12 @@ def _edges(places: Array) -> Array:
     return np.concatenate([places[:1], (places[1:] + places[:-1]) / 2, places[-1:]])
 
 
-def _marks(ground: Ground) -> str:
+def _marks(ground: Ground, ways: Sequence[tuple[Point, Point]]) -> str:
     """Networks as points, each with its name where it hides neither another name nor a point."""
     marks = ground.plane.marks
     points = [ground.place(mark.x, mark.y) for mark in marks]
     names = [mark_label(mark, ground.plane) for mark in marks]
-    boxes = name_boxes(points, [LETTER * len(name) for name in names], (WIDTH, ground.high))
+    boxes = name_boxes(points, [LETTER * len(name) for name in names], (WIDTH, ground.high), ways)
     parts = []
     for mark, name, (x, y), box in zip(marks, names, points, boxes, strict=True):
         told = "; ".join(f"{key} {short_number(value)}" for key, value in mark.values.items())

@@ -84,11 +84,12 @@ def travel_chart(journey: Journey) -> Markup:
 def travel_map(journey: Journey) -> Markup:
     """The plane of a journey, with the ways along it and a traveller on each."""
     assert journey.ground is not None
+    ways = {index: (route[0], route[-1]) for index, route in _routes(journey, "m").items()}
     lines = "".join(
         f'<path class="way s{index % 6}" d="M{start[0]:.1f} {start[1]:.1f}L{end[0]:.1f} {end[1]:.1f}"/>'
-        for index, (start, *_, end) in _routes(journey, "m").items()
+        for index, (start, end) in ways.items()
     )
-    return plane_map(journey.ground, Markup(lines) + _travellers(journey, "m"))
+    return plane_map(journey.ground, Markup(lines) + _travellers(journey, "m"), list(ways.values()))
 
 
 def _routes(journey: Journey, picture: str) -> dict[int, Route]:
