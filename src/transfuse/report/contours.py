@@ -1,8 +1,10 @@
 """A surface between the points where it was measured: smooth values, and lines of equal height.
 
 In: values on the lines of a grid, evenly spread or not. Out: values anywhere on it, and polylines. Values are
-interpolated by monotone cubics along both axes (Fritsch and Carlson 1980), which bend where straight pieces have
-corners, and are never higher or lower than the measured values around.
+approximated by cubic B-splines whose coefficients are the measured values (Schoenberg 1967). Such a surface bends where
+straight pieces have corners, crosses a cliff that runs aslant without a staircase, which splines *through* all points
+draw, and is, but for the cells at the border, nowhere higher or lower than the values around. It passes near the
+measured values, not through them.
 """
 
 from __future__ import annotations
@@ -31,20 +33,38 @@ def smooth(values: Array, sides: tuple[Array, Array], x: Array, y: Array) -> Arr
         [[0.5], [1.5]]
     """
     across, up = sides
-    rows = _cubic(_filled(values), across, x, axis=1)
-    found = _cubic(rows, up, y, axis=0)
-    unknown = _unknown(~np.isfinite(values), sides, x, y)
-    return np.where(unknown, np.nan, found)
+    found = _weights(up, y) @ _filled(values) @ _weights(across, x).T
+    return np.where(_unknown(~np.isfinite(values), sides, x, y), np.nan, found)
 
 
-def _cubic(values: Array, lines: Array, places: Array, axis: int) -> Array:
-    """Values along one axis by monotone cubics through the lines."""
-    found: Array = PchipInterpolator(lines, values, axis=axis)(places)
+def _weights(lines: Array, places: Array) -> Array:
+    """How much each line counts at each place [places, lines]: the B-spline `b(index of the place - index of the line)`.
+
+    Beyond the ends the surface goes on as it came in (values are reflected at the points there), so a plane stays a
+    plane up to its border.
+    """
+    last = len(lines) - 1
+    if last == 1:
+        share = (places - lines[0]) / (lines[1] - lines[0])
+        return np.stack([1 - share, share], 1)
+    index = PchipInterpolator(lines, np.arange(last + 1.0))(places)  # smooth where spacings change
+    weights = _bump(index[:, None] - np.arange(last + 1.0))
+    for end, inner in ((0, 1), (last, last - 1)):
+        outside = _bump(index - (2 * end - inner))  # of the line beyond the end, whose value is 2 v[end] - v[inner]
+        weights[:, end] += 2 * outside
+        weights[:, inner] -= outside
+    return weights
+
+
+def _bump(distance: Array) -> Array:
+    """The cubic B-spline around 0: `2/3 - d^2 + |d|^3 / 2` up to 1, `(2 - |d|)^3 / 6` up to 2, then 0."""
+    far = np.abs(distance)
+    found: Array = np.where(far < 1, 2 / 3 - far**2 + far**3 / 2, np.maximum(2 - far, 0) ** 3 / 6)
     return found
 
 
 def _filled(values: Array) -> Array:
-    """Values with those that are not finite replaced by the nearest one that is, so that cubics stay finite."""
+    """Values with those that are not finite replaced by the nearest one that is, so that splines stay finite."""
     wrong = ~np.isfinite(values)
     if not wrong.any() or wrong.all():
         return np.where(wrong, 0.0, values)

@@ -8,12 +8,13 @@ Point = tuple[float, float]
 Box = tuple[float, float, float, float]  # left, top, right, bottom
 
 ALONG = 40  # boxes that stand for a line: nearer to each other than a name is wide
-LINE = 14.0  # height of a line of text, in units of the drawing
+LINE = 14.0  # height of a line of text, in units of a drawing for a page
 
 
 def name_boxes(
-    points: Sequence[Point], widths: Sequence[float], size: Point, ways: Sequence[tuple[Point, Point]] = ()
-) -> list[Box]:
+    points: Sequence[Point], widths: Sequence[float], size: Point, ways: Sequence[tuple[Point, Point]] = (), *,
+    line: float = LINE,
+) -> list[Box]:  # fmt: skip
     """Where names go: (left, top, right, bottom) of each, beside its point.
 
     Right or left of it, a little higher or lower: the first place that is inside the picture and free, or the one that
@@ -24,14 +25,18 @@ def name_boxes(
         widths: How wide the names are.
         size: Width and height of the picture.
         ways: Lines that names should not hide.
+        line: The height of a line of text; distances from points grow with it.
     """
-    taken: list[Box] = [(x - 6, y - 6, x + 6, y + 6) for x, y in points]
+    unit = line / LINE
+    room = 6 * unit
+    taken: list[Box] = [(x - room, y - room, x + room, y + room) for x, y in points]
     taken += [box for way in ways for box in _boxes_along(*way)]
     chosen = []
     for (x, y), width in zip(points, widths, strict=True):
-        sides = ((x + 8, x + 8 + width), (x - 8 - width, x - 8))
+        near, far = 8 * unit, 8 * unit + width
+        sides = ((x + near, x + far), (x - far, x - near))
         places = [
-            (left, y + shift - LINE / 2, right, y + shift + LINE / 2)
+            (left, y + shift * unit - line / 2, right, y + shift * unit + line / 2)
             for left, right in (sides if x < size[0] / 2 else sides[::-1])
             for shift in (0.0, 11.0, -11.0, 26.0, -26.0)
         ]

@@ -66,7 +66,8 @@ class Ground:
         )
         measured = self.plane.of(self.metric)
         scale = np.interp(measured, self.levels, np.linspace(0, 1, len(self.levels)))
-        return smooth(np.where(np.isfinite(measured), scale, np.nan), (self.plane.x, self.plane.y), x, y)
+        found = smooth(np.where(np.isfinite(measured), scale, np.nan), (self.plane.x, self.plane.y), x, y)
+        return np.clip(found, 0, 1)
 
 
 def shared_levels(planes: Sequence[Plane], metric: str) -> tuple[float, ...]:

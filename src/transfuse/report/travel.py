@@ -84,7 +84,7 @@ def travel_chart(journey: Journey) -> Markup:
 def travel_map(journey: Journey) -> Markup:
     """The plane of a journey, with the ways along it and a traveller on each."""
     assert journey.ground is not None
-    ways = {index: (route[0], route[-1]) for index, route in _routes(journey, "m").items()}
+    ways = {index: (route[0], route[-1]) for index, route in picture_routes(journey, "m").items()}
     lines = "".join(
         f'<path class="way s{index % 6}" d="M{start[0]:.1f} {start[1]:.1f}L{end[0]:.1f} {end[1]:.1f}"/>'
         for index, (start, end) in ways.items()
@@ -92,7 +92,7 @@ def travel_map(journey: Journey) -> Markup:
     return plane_map(journey.ground, Markup(lines) + _travellers(journey, "m"), list(ways.values()))
 
 
-def _routes(journey: Journey, picture: str) -> dict[int, Route]:
+def picture_routes(journey: Journey, picture: str) -> dict[int, Route]:
     """Where the traveller of each segment stands at each step, on the chart (`c`) or on the map (`m`)."""
     found: dict[int, Route] = {}
     for index, (name, barrier) in enumerate(journey.barriers.items()):
@@ -108,7 +108,7 @@ def _routes(journey: Journey, picture: str) -> dict[int, Route]:
 def _travellers(journey: Journey, picture: str) -> Markup:
     """A point for each segment, at its middle until it is moved; its steps stand in `data-steps`."""
     parts = []
-    for index, route in _routes(journey, picture).items():
+    for index, route in picture_routes(journey, picture).items():
         x, y = route[len(route) // 2]
         steps = " ".join(f"{x:.1f},{y:.1f}" for x, y in route)
         parts.append(
@@ -123,7 +123,7 @@ def motion(all_journeys: Iterable[Journey]) -> str:
     rules = []
     for journey in all_journeys:
         for picture in ("c", "m"):
-            for index, route in _routes(journey, picture).items():
+            for index, route in picture_routes(journey, picture).items():
                 name = f"{journey.key}-{picture}{index}"
                 frames = "".join(
                     f"{100 * place:.4g}%{{transform:translate({x:.1f}px,{y:.1f}px)}}"
