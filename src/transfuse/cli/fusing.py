@@ -127,8 +127,15 @@ def _with_report(options: Namespace, fusion: Fusion, labeled: Labeled, outcome: 
         fusion.report(options.report, evaluate=evaluate)
     except (FusionError, OSError) as error:
         raise FusionError(f"the checkpoint {options.out} is written and whole; the report is not: {error}") from error
-    files = [*outcome.data["files"], options.report]
+    files = [*outcome.data["files"], *_pages(options)]
     return replace(outcome, data={**outcome.data, "files": files}, text=f"{outcome.text}, {options.report}")
+
+
+def _pages(options: Namespace) -> tuple[str, str]:
+    """The page about a fusion, and its preview card."""
+    from ..report import card_beside  # most fusions do without templates
+
+    return options.report, str(card_beside(options.report))
 
 
 def _corrected_states(fusion: Fusion) -> FusedStates:
@@ -143,7 +150,8 @@ def _checked_job(options: Namespace, paths: list[str]) -> Job:
     out = Path(options.out)
     check_new(out, force=options.force or options.dry_run)
     if getattr(options, "report", None):
-        check_new(options.report, force=options.force)
+        for path in _pages(options):
+            check_new(path, force=options.force)
     job = prepared(options, paths)
     check_writable(out, job.checkpoints[0], _size(options, job), force=options.force or options.dry_run)
     return job

@@ -73,7 +73,11 @@ def plane(options: Namespace) -> Outcome:
 
 def report(options: Namespace) -> Outcome:
     """Fuse, measure, and write one page about it."""
-    check_new(options.out, force=options.force)
+    from ..report import card_address, card_beside  # the other verbs do without templates
+
+    for path in (options.out, str(card_beside(options.out))):
+        check_new(path, force=options.force)
+    card_address(options.out, options.url)
     chosen = chosen_method(options)
     check_measures(options)
     job = prepared(options, options.models)
@@ -84,8 +88,9 @@ def report(options: Namespace) -> Outcome:
         seed=options.seed, progress=not options.quiet, **chosen.options,
     )  # fmt: skip
     with _workers(options) as workers:
-        fusion.report(options.out, evaluate=evaluate, data=_norm_data(options), workers=workers)
-    return Outcome({"out": options.out}, f"wrote {options.out}")
+        fusion.report(options.out, evaluate=evaluate, data=_norm_data(options), workers=workers, url=options.url)
+    files = [options.out, str(card_beside(options.out))]
+    return Outcome({"out": options.out, "files": files}, f"wrote {' and '.join(files)}")
 
 
 def _workers(options: Namespace) -> AbstractContextManager[landscape.Workers]:

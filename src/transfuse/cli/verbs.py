@@ -76,6 +76,7 @@ VERBS: dict[str, Verb] = {
         "fuse, measure, and write one page about it",
         (checkpoints(None, "two or more"),
          Option(("-o", "--out"), "the page (.html)", "result", "FILE", required=True, is_path=True, writes=True),
+         Option(("--url",), "where the page will be: previews of links ask for whole addresses", "result", "URL"),
          FORCE,
          *ARCHITECTURE, *METHOD, WEIGHTS, *LABELED, *WORK, *MESSAGES),
         """

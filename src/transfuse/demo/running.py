@@ -22,7 +22,7 @@ from ..corrections import nearest_control
 from ..files import write_whole
 from ..fusing import Fusion, fuse
 from ..modules import Ensemble, private_randomness
-from ..report import Table
+from ..report import Table, best_cells
 from ..tracing import trace
 from .data import digits
 from .networks import NETWORKS, TITLES
@@ -139,10 +139,12 @@ def accuracy(model: nn.Module) -> float:
 
 def accuracy_table(accuracies: Mapping[str, Mapping[str, float]]) -> Table:
     """Test accuracies in percent: a row for each way to make one network of two, a column for each kind of network."""
+    columns = [[f"{each[key]:.1f}" for key in ROWS] for each in accuracies.values()]
     return Table(
         head=["test accuracy, %", *(kind.upper() for kind in accuracies)],
-        rows=[[title, *(f"{each[key]:.1f}" for each in accuracies.values())] for key, title in ROWS.items()],
-        emphasised=[ROWS["auto"], ROWS["data"]],
+        rows=[[title, *texts] for title, *texts in zip(ROWS.values(), *columns, strict=True)],
+        shaded=[ROWS["auto"], ROWS["data"]],
+        best=best_cells(["accuracy"] * len(columns), columns),
     )
 
 

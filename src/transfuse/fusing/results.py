@@ -145,9 +145,12 @@ class Fusion:
     def report(  # noqa: PLR0913
         self, path: str | os.PathLike[str], evaluate: Any = None, *, title: str | None = None, points: int = 25,
         grid: int = 21, data: Any = None, cache: str | os.PathLike[str] | None = None, workers: Workers = 0,
-        progress: Progress = False,
+        progress: Progress = False, url: str | None = None,
     ) -> Path:  # fmt: skip
-        """Write one HTML page about this fusion; it needs no other file and no network.
+        """Write one HTML page about this fusion, which needs no other file and no network, and its preview card.
+
+        The card, a picture that chats and feeds show of a link, is written beside the page: `report.card.png` for
+        `report.html`.
 
         Args:
             path: The file; it is written whole or not at all.
@@ -159,7 +162,8 @@ class Fusion:
             cache: A file that remembers values; see `transfuse.barrier`.
             workers: Processes to use, 0 for this one; or an executor, as for `transfuse.barrier`.
             progress: Show how far it is; see `fuse`.
+            url: Where the page will be, if it is to be shared: previews of links ask for the whole address of the card.
         """
         from ..report import Request, write_report  # the one door upwards: `DOORS` in tests/test_rooms.py says why
 
-        return write_report(path, self, Request(evaluate, points, grid, data, cache, workers, progress), title)
+        return write_report(path, self, Request(evaluate, points, grid, data, cache, workers, progress), title, url)

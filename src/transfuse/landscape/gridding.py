@@ -1,7 +1,7 @@
 """Lines of a grid along one side of a plane: through given places, and closer to each other near them.
 
-In: places and ends. Out: coordinates, sorted. A surface bends most near the networks, where it is lowest; lines that are
-spread evenly miss the networks themselves, and draw the basins around them with corners.
+In: places and ends. Out: coordinates, sorted. A surface bends most near the networks, where it is lowest; lines that
+are spread evenly miss the networks themselves, and draw the basins around them with corners.
 """
 
 from __future__ import annotations

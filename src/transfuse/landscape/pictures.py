@@ -21,7 +21,7 @@ from .records import Barrier, Mark, Plane
 PLACES = {0.0: "model 1", 0.5: "midpoint", 1.0: "model 2"}
 OFF = 0.01  # of the plane's width: a network nearer to the plane than this is drawn as if it were on it
 FLAT = 1e-12  # of the lowest value: a plane whose values differ by less has one colour, for the rest is rounding
-# Words in names of metrics that say whether more or less is better. Of others nobody can say, so nothing is called best.
+# Words in names of metrics that say whether more or less is better; of others nobody can say, so none is called best.
 MORE = frozenset("accuracy acc top1 top5 precision recall f1 auc auroc bleu rouge r2 psnr ssim iou dice map".split())
 LESS = frozenset("loss error perplexity ppl nll mse mae rmse entropy distance divergence barrier wer cer fid".split())
 LOWEST = 0.01  # of the range of values: how high the first contour is above the lowest value

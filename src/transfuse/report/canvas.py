@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 
@@ -29,7 +30,7 @@ def paint_line(pixels: Array, points: Sequence[Point], radius: float, colour: st
     right, bottom = (math.ceil(max(point[axis] for point in points)) + reach for axis in (0, 1))
     y, x = np.mgrid[top:bottom, left:right] + 0.5
     nearest = np.full(x.shape, np.inf)
-    for (a, b), (c, d) in zip(points[:-1], points[1:], strict=True):
+    for (a, b), (c, d) in pairwise(points):
         length = (c - a) ** 2 + (d - b) ** 2
         share = np.clip(((x - a) * (c - a) + (y - b) * (d - b)) / length, 0, 1) if length else 0.0
         nearest = np.minimum(nearest, np.hypot(x - a - share * (c - a), y - b - share * (d - b)))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..landscape.pictures import mark_label
 from ..types import Array
 from .canvas import paint_disc, paint_line, paint_text
 from .images import colour_png
@@ -72,23 +73,26 @@ def _draw_map(pixels: Array, journey: Journey, ground: Ground, box: Box) -> None
         ends = [(left + x * scale, top + y * scale) for x, y in (route[0], route[-1])]
         paint_line(pixels, ends, 4.0, WHITE)
         paint_line(pixels, ends, 2.0, SERIES[index % 6])
-    ways = [tuple((x * scale, y * scale) for x, y in (route[0], route[-1])) for route in routes.values()]
-    _draw_marks(part, ground, scale, [(start, end) for start, end in ways])
+    _draw_marks(part, ground, scale, [(_times(scale, route[0]), _times(scale, route[-1])) for route in routes.values()])
 
 
 def _draw_marks(part: Array, ground: Ground, scale: float, ways: list[tuple[Point, Point]]) -> None:
     """The networks on the part of the card that the map fills, with their names where they hide least."""
     marks = ground.plane.marks
-    placed = [ground.place(mark.x, mark.y) for mark in marks]
-    points = [(x * scale, y * scale) for x, y in placed]
-    wide = [text_width(mark.name, NAME, "bold") for mark in marks]
+    points = [_times(scale, ground.place(mark.x, mark.y)) for mark in marks]
+    names = [mark_label(mark, ground.plane) for mark in marks]
+    wide = [text_width(name, NAME, "bold") for name in names]
     boxes = name_boxes(points, wide, (float(part.shape[1]), float(part.shape[0])), ways, line=1.2 * NAME)
-    for mark, point, (left, top, _, _) in zip(marks, points, boxes, strict=True):
+    for name, point, (left, top, _, _) in zip(names, points, boxes, strict=True):
         paint_disc(part, point, 8, BLACK)
         paint_disc(part, point, 6.5, WHITE)
         for shift in ((-1, -1), (1, -1), (-1, 1), (1, 1), (0, 2), (0, -2), (2, 0), (-2, 0)):
-            paint_text(part, mark.name, (left + shift[0], top + shift[1]), NAME, BLACK, "bold")
-        paint_text(part, mark.name, (left, top), NAME, WHITE, "bold")
+            paint_text(part, name, (left + shift[0], top + shift[1]), NAME, BLACK, "bold")
+        paint_text(part, name, (left, top), NAME, WHITE, "bold")
+
+
+def _times(scale: float, point: Point) -> Point:
+    return scale * point[0], scale * point[1]
 
 
 def _draw_curves(pixels: Array, journey: Journey, box: Box) -> None:

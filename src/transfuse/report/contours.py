@@ -13,8 +13,6 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from scipy.interpolate import PchipInterpolator
-from scipy.ndimage import distance_transform_edt
 
 from ..types import Array
 
@@ -38,7 +36,7 @@ def smooth(values: Array, sides: tuple[Array, Array], x: Array, y: Array) -> Arr
 
 
 def _weights(lines: Array, places: Array) -> Array:
-    """How much each line counts at each place [places, lines]: the B-spline `b(index of the place - index of the line)`.
+    """How much each line counts at each place [places, lines]: the B-spline `b(index of place - index of line)`.
 
     Beyond the ends the surface goes on as it came in (values are reflected at the points there), so a plane stays a
     plane up to its border.
@@ -47,7 +45,7 @@ def _weights(lines: Array, places: Array) -> Array:
     if last == 1:
         share = (places - lines[0]) / (lines[1] - lines[0])
         return np.stack([1 - share, share], 1)
-    index = PchipInterpolator(lines, np.arange(last + 1.0))(places)  # smooth where spacings change
+    index = np.interp(places, lines, np.arange(last + 1.0))
     weights = _bump(index[:, None] - np.arange(last + 1.0))
     for end, inner in ((0, 1), (last, last - 1)):
         outside = _bump(index - (2 * end - inner))  # of the line beyond the end, whose value is 2 v[end] - v[inner]
@@ -65,19 +63,21 @@ def _bump(distance: Array) -> Array:
 
 def _filled(values: Array) -> Array:
     """Values with those that are not finite replaced by the nearest one that is, so that splines stay finite."""
-    wrong = ~np.isfinite(values)
-    if not wrong.any() or wrong.all():
-        return np.where(wrong, 0.0, values)
-    rows, columns = distance_transform_edt(wrong, return_distances=False, return_indices=True)
-    found: Array = values[rows, columns]
-    return found
+    filled = np.where(np.isfinite(values), values, 0.0)
+    known = np.argwhere(np.isfinite(values))
+    for row, column in np.argwhere(~np.isfinite(values)) if len(known) else ():
+        nearest = known[np.abs(known - (row, column)).sum(1).argmin()]
+        filled[row, column] = values[tuple(nearest)]
+    return filled
 
 
 def _unknown(wrong: Array, sides: tuple[Array, Array], x: Array, y: Array) -> Array:
     """Whether one of the four points around each place is wrong; on a line only the points of that line are around."""
     left, right = _around(sides[0], x)
     lower, upper = _around(sides[1], y)
-    found: Array = np.logical_or.reduce([wrong[np.ix_(row, column)] for row in (lower, upper) for column in (left, right)])
+    found: Array = np.logical_or.reduce(
+        [wrong[np.ix_(row, column)] for row in (lower, upper) for column in (left, right)]
+    )
     return found
 
 

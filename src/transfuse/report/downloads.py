@@ -39,7 +39,10 @@ def plane_csv(plane: Plane) -> str:
         for row, y in enumerate(plane.y.tolist())
         for column, x in enumerate(plane.x.tolist())
     )
-    marks = ([each.name, each.x, each.y, each.distance, *(each.values[name] for name in plane.metrics)] for each in plane.marks)
+    marks = (
+        [each.name, each.x, each.y, each.distance, *(each.values[name] for name in plane.metrics)]
+        for each in plane.marks
+    )
     return _table(["mark", "x", "y", "distance", *plane.metrics], [*marks, *grid])
 
 

@@ -6,7 +6,7 @@ In: a text, its size. Out: how much of each pixel it covers. For pictures that a
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from importlib.resources import files
 
 import numpy as np
@@ -51,6 +51,7 @@ def text_width(text: str, size: float, weight: str = "normal") -> float:
     return size / EM * sum(letter.advance for letter in _spelled(text, weight))
 
 
+@lru_cache(8)  # names on a map are painted several times, edges first
 def text_pixels(text: str, size: float, weight: str = "normal") -> Array:
     """How much of each pixel [rows, columns] a line of text covers, from 0 to 1; it stands at `ABOVE` of its size."""
     shape = int(np.ceil((ABOVE + BELOW) * size)), int(np.ceil(text_width(text, size, weight))) + 1
@@ -63,6 +64,7 @@ def text_pixels(text: str, size: float, weight: str = "normal") -> Array:
         at += letter.advance
     inside = np.cumsum(turns, 1)[:, :-1] != 0
     found: Array = inside.reshape(shape[0], FINER, shape[1], FINER).mean((1, 3))
+    found.setflags(write=False)
     return found
 
 

@@ -92,4 +92,4 @@ def _texts(rows: Sequence[ResultRow], metric: str, unit: str) -> dict[str, str]:
 
 def _short(name: str) -> str:
     """The name of a row without what it says in brackets, and the plain average by these words."""
-    return "plain average" if name.startswith("vanilla") else name.split(" (")[0]
+    return "plain average" if name.startswith("vanilla") else name.partition(" (")[0]

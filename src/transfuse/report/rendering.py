@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import math
 from collections.abc import Sequence
 from functools import cache
 from importlib.resources import files
@@ -86,7 +87,9 @@ def policy(styles: Sequence[str], scripts: Sequence[str]) -> str:
     """
     kinds = {"style-src": styles, "script-src": scripts}
     own = (f"{kind} {' '.join(map(_hashed, texts)) or _NOTHING}" for kind, texts in kinds.items())
-    return "; ".join([f"default-src {_NOTHING}", *own, "img-src data: blob:", f"base-uri {_NOTHING}", f"form-action {_NOTHING}"])
+    return "; ".join(
+        [f"default-src {_NOTHING}", *own, "img-src data: blob:", f"base-uri {_NOTHING}", f"form-action {_NOTHING}"]
+    )
 
 
 _NOTHING = "'none'"
@@ -101,7 +104,7 @@ def objective_curve(values: Sequence[float]) -> Markup:
     count = len(values)
     ticks = {1.0: "sweep 1", float(count): f"sweep {count}"}
     series = {"objective": ([float(index) for index in range(1, count + 1)], values)}
-    return curves(series, Chart.around(series, zero=False), ticks=ticks, label="objective")
+    return curves(series, Chart.around(series.values(), zero=False), ticks=ticks, label="objective")
 
 
 def fixed_places(layout: Layout) -> dict[str, str]:
@@ -120,4 +123,4 @@ def _some(names: Sequence[str]) -> str:
 
 def _share(value: float) -> float:
     """A share from 0 to 1 in percent; what lies outside is cut, and what is no number is empty."""
-    return 0.0 if value != value else round(100 * min(max(value, 0.0), 1.0), 1)
+    return 0.0 if math.isnan(value) else round(100 * min(max(value, 0.0), 1.0), 1)

@@ -75,7 +75,7 @@ def shared_levels(planes: Sequence[Plane], metric: str) -> tuple[float, ...]:
     return tuple(contour_levels(np.concatenate([plane.of(metric).ravel() for plane in planes]), LEVELS))
 
 
-def plane_map(ground: Ground, over: Markup = Markup(""), ways: Sequence[tuple[Point, Point]] = ()) -> Markup:
+def plane_map(ground: Ground, over: str = "", ways: Sequence[tuple[Point, Point]] = ()) -> Markup:
     """A map of a plane: colours and contours of a metric, the marks, and a bar that tells the colours.
 
     Args:
@@ -84,7 +84,8 @@ def plane_map(ground: Ground, over: Markup = Markup(""), ways: Sequence[tuple[Po
         ways: Lines in it that names of marks should not hide.
     """
     parts = [
-        _colours(ground), _contours(ground), _cells(ground), over, _marks(ground, ways), _bar(ground.levels, ground.high + 8),
+        _colours(ground), _contours(ground), _cells(ground), over, _marks(ground, ways),
+        _bar(ground.levels, ground.high + 8),
     ]  # fmt: skip
     return drawing("".join(parts), ground.high + 38, f"{ground.metric} on the plane", "plane")
 

@@ -8,7 +8,7 @@ character of it is arithmetic; names that users chose are escaped.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -40,10 +40,11 @@ class Chart:
     marks: tuple[float, ...]
 
     @staticmethod
-    def around(series: Series, *, zero: bool = True) -> Chart:
-        """A chart that holds all finite values; y starts at 0 or below, unless `zero` is False."""
-        xs = [x for each in series.values() for x in each[0]]
-        ys = [y for each in series.values() for y in each[1] if math.isfinite(y)] or [0.0]
+    def around(lines: Iterable[tuple[Sequence[float], Sequence[float]]], *, zero: bool = True) -> Chart:
+        """A chart that holds all finite values of lines; y starts at 0 or below, unless `zero` is False."""
+        pairs = [pair for xs, ys in lines for pair in zip(xs, ys, strict=True)]
+        xs = [x for x, _ in pairs]
+        ys = [y for _, y in pairs if math.isfinite(y)] or [0.0]
         return Chart((min(xs), max(xs)), tuple(nice_ticks(min([0.0, *ys] if zero else ys), max(ys))))
 
     def place(self, x: float, y: float) -> Point:
@@ -52,10 +53,12 @@ class Chart:
         up = (y - self.marks[0]) / (self.marks[-1] - self.marks[0])
         return LEFT + (RIGHT - LEFT) * across, BOTTOM - (BOTTOM - TOP) * up
 
+    def inside(self, x: float, y: float) -> Point:
+        """The point where a value stands, or would if it were on the chart; what is no number stands at its top."""
+        return self.place(x, min(max(y, self.marks[0]), self.marks[-1]) if not math.isnan(y) else self.marks[-1])
 
-def curves(
-    series: Series, chart: Chart, *, ticks: Mapping[float, str], label: str, over: Markup = Markup("")
-) -> Markup:
+
+def curves(series: Series, chart: Chart, *, ticks: Mapping[float, str], label: str, over: str = "") -> Markup:
     """A chart of lines with a legend below; x has the given ticks, and markup that is ready is drawn over the lines."""
     low, high = chart.ends
     parts = [

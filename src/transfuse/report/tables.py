@@ -36,10 +36,7 @@ def result_table(results: Results) -> Table:
     columns = [column_texts([row.values[metric] for row in results.rows]) for metric in metrics]
     return Table(
         head=["network", *map(with_unit, metrics), "parameters"],
-        rows=[
-            [row.name, *texts, f"{row.parameters:,}"]
-            for row, *texts in zip(results.rows, *columns, strict=True)
-        ],
+        rows=[[row.name, *texts, f"{row.parameters:,}"] for row, *texts in zip(results.rows, *columns, strict=True)],
         shaded=[row.name for row in results.rows if row.role == "fused"],
         best=best_cells(metrics, columns),
     )
@@ -68,7 +65,9 @@ def barrier_table(results: Results) -> Table:
     """For each segment and metric the value half-way and the height of the barrier, with the best marked."""
     metrics = next(iter(results.barriers.values())).metrics
     columns = [
-        column_texts([each.midpoint(metric) if what == "midpoint" else each.height(metric) for each in results.barriers.values()])
+        column_texts(
+            [each.midpoint(metric) if what == "midpoint" else each.height(metric) for each in results.barriers.values()]
+        )
         for metric in metrics
         for what in ("midpoint", "barrier")
     ]

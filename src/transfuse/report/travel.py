@@ -55,7 +55,7 @@ def journeys(results: Mapping[str, Results], metric: str, end: str = PLACES[1.0]
     shown = {key: each for key, each in results.items() if each.barriers}
     if not shown:
         return {}
-    chart = Chart.around(dict(enumerate(chain.from_iterable(_series(each.barriers, metric) for each in shown.values()))))
+    chart = Chart.around(chain.from_iterable(_series(each.barriers, metric) for each in shown.values()))
     planes = [each.plane for each in shown.values() if each.plane]
     levels = shared_levels(planes, metric) if planes else ()
     return {
@@ -86,8 +86,9 @@ def travel_map(journey: Journey) -> Markup:
     assert journey.ground is not None
     ways = {index: (route[0], route[-1]) for index, route in picture_routes(journey, "m").items()}
     lines = "".join(
-        f'<path class="way s{index % 6}" d="M{start[0]:.1f} {start[1]:.1f}L{end[0]:.1f} {end[1]:.1f}"/>'
+        f'<path class="{kind}" d="M{start[0]:.1f} {start[1]:.1f}L{end[0]:.1f} {end[1]:.1f}"/>'
         for index, (start, end) in ways.items()
+        for kind in ("way edge", f"way s{index % 6}")
     )
     return plane_map(journey.ground, Markup(lines) + _travellers(journey, "m"), list(ways.values()))
 
@@ -98,7 +99,7 @@ def picture_routes(journey: Journey, picture: str) -> dict[int, Route]:
     for index, (name, barrier) in enumerate(journey.barriers.items()):
         if picture == "c":
             values = zip(barrier.positions.tolist(), barrier.of(journey.metric).tolist(), strict=True)
-            found[index] = [journey.chart.place(x, min(max(y, journey.chart.marks[0]), journey.chart.marks[-1])) for x, y in values]
+            found[index] = [journey.chart.inside(x, y) for x, y in values]
         elif journey.ground and name in journey.ways:
             (x, y), (u, v) = (journey.ground.place(*end) for end in journey.ways[name])
             found[index] = [(x + t * (u - x), y + t * (v - y)) for t in journey.positions]
@@ -129,7 +130,9 @@ def motion(all_journeys: Iterable[Journey]) -> str:
                     f"{100 * place:.4g}%{{transform:translate({x:.1f}px,{y:.1f}px)}}"
                     for place, (x, y) in zip(journey.positions, route, strict=True)
                 )
-                rules.append(f"@keyframes {name}{{{frames}}}.{name}{{animation:{name} {SECONDS}s linear infinite alternate}}")
+                rules.append(
+                    f"@keyframes {name}{{{frames}}}.{name}{{animation:{name} {SECONDS}s linear infinite alternate}}"
+                )
     return "\n".join(rules)
 
 
