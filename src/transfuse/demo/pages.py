@@ -8,6 +8,7 @@ from pathlib import Path
 from ..files import write_whole
 from ..fusing import Fusion
 from ..landscape import evaluator
+from ..landscape.pictures import column_texts
 from ..report import (
     Opening,
     Report,
@@ -59,12 +60,15 @@ def write_overview(path: Path, reports: Mapping[str, Report], results: Table) ->
         "Networks trained apart become one. Averaged as they are, they fail; matched first, the average works."
     )
     results_of = {kind: report.results for kind, report in reports.items()}
-    errors = {kind: {row.role: row.values["error"] for row in each.rows} for kind, each in results_of.items()}
+    tiles = {
+        kind: column_texts([row.values["error"] for row in each.rows if row.role in ("fused", "average")])
+        for kind, each in results_of.items()
+    }
     shown = journeys(results_of, "error")
     write_card(path, TITLE, first, shown.get(SHOWN))
     text = render(
         "overview.html", package="transfuse.demo", title=TITLE, opening=first, reports=reports, results=results,
         titles=TITLES, journeys=shown, motion=motion(shown.values()), card=card_address(path, None),
-        errors=errors,
+        tiles=tiles,
     )  # fmt: skip
     write_whole(path, text.encode())

@@ -59,6 +59,7 @@ for (const figure of document.querySelectorAll(".travel")) {
   slider.addEventListener("input", () => { moving.checked = false; at = Number(slider.value); show(at); });
   moving.addEventListener("change", () => requestAnimationFrame(glide));
   new IntersectionObserver((entries) => { seen = entries[entries.length - 1].isIntersecting; }).observe(figure);
+  addEventListener("beforeprint", () => { moving.checked = false; at = Math.floor((last + 1) / 2); show(at); });
   figure.querySelector(".slider").hidden = false;
   if (matchMedia("(prefers-reduced-motion: reduce)").matches) moving.checked = false;
   show(at);
