@@ -25,7 +25,7 @@ COLUMN = 500  # pixels: the width of the text
 NUMBER = 108  # pixels: the size of the large number, if it fits
 NAME = 19  # pixels: the size of names on the map
 INK, SOFT, WHITE, BLACK = "#1b1f24", "#57606a", "#ffffff", "#000000"
-SERIES = ("#0072b2", "#c04f00", "#00795a", "#a34d83", "#17779f", "#8f6000")  # as in charts.css
+SERIES = ("#0072b2", "#b84b00", "#00795a", "#a34d83", "#17779f", "#8f6000")  # as in charts.css
 Box = tuple[int, int, int, int]  # left, top, right, bottom
 
 
