@@ -77,7 +77,7 @@ CALLS = {
                 dict(state="state", layout="layout", elements="elements")),
     "plane": (dict(origin=NET, x=OTHER, y=THIRD, grid=2, **EVALUATE),
               dict(origin="network", x="network", y="network", grid="count", margin="margin", marks="marks",
-                   preview="function", **SHARED)),
+                   preview="function", finer="switch", **SHARED)),
     "plots.barriers": (dict(curves={"a": BARRIER}),
                        dict(curves="barriers", metric="text", label="text", axes="axes")),
     "plots.couplings": (dict(matrices={"0.out": np.eye(4)}), dict(matrices="matrices", columns="count")),

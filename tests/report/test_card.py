@@ -12,8 +12,8 @@ from transfuse import InputError
 from transfuse.report import card_address, card_beside, journeys, write_page
 from transfuse.report.canvas import paint_disc, paint_line, paint_text
 from transfuse.report.card import SIZE, card_png
+from transfuse.report.first_lines import Opening, opening
 from transfuse.report.lettering import fitting, text_pixels, text_width, wrapped
-from transfuse.report.opening import Opening, opening
 
 
 def pixels_of(content):

@@ -16,7 +16,7 @@ from pages import Page, small_report
 from transfuse.report import Opening, page
 from transfuse.report.citing import citation
 from transfuse.report.contents import ResultRow, Results
-from transfuse.report.opening import opening
+from transfuse.report.first_lines import opening
 from transfuse.report.tables import best_cells, result_table
 
 ROOT = Path(__file__).parents[2]

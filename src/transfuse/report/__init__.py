@@ -5,8 +5,8 @@ In: a fusion and `evaluate`. Out: a single HTML file, and a picture beside it th
 """
 
 from .contents import Report, Request
+from .first_lines import Opening
 from .gathering import gather
-from .opening import Opening
 from .rendering import page, render
 from .tables import Table, best_cells
 from .travel import journeys, motion

@@ -11,9 +11,9 @@ import numpy as np
 from ..landscape.pictures import mark_label
 from ..types import Array
 from .canvas import paint_disc, paint_line, paint_text
+from .first_lines import Opening
 from .images import colour_png
 from .lettering import fitting, text_width, wrapped
-from .opening import Opening
 from .placing import name_boxes
 from .surface import Ground
 from .svg import BOTTOM, LEFT, RIGHT, TOP, VIRIDIS, WIDTH, Point

@@ -22,7 +22,7 @@ from ..layout import Layout
 from . import downloads
 from .citing import citation
 from .contents import Report
-from .opening import opening, unit_of
+from .first_lines import opening, unit_of
 from .svg import Chart, coupling_squares, curves
 from .tables import barrier_table, mark_table, result_table, space_table, time_table, with_unit
 from .travel import journeys, motion, step_names, step_values, travel_chart, travel_map

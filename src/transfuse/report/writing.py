@@ -15,8 +15,8 @@ from ..files import write_whole
 from ..fusing import Fusion
 from .card import card_png
 from .contents import Report, Request
+from .first_lines import Opening, opening
 from .gathering import gather
-from .opening import Opening, opening
 from .rendering import page
 from .travel import Journey, journeys
 
