@@ -11,8 +11,16 @@ from command_calls import AB, MODEL, call, works
 
 
 def test_report(here, capsys):
-    works(capsys, "report", *AB, "-o", "page.html", *MODEL, "--data", "in/data.safetensors")
-    assert "barrier" in (here / "page.html").read_text().lower()
+    asked = ("report", *AB, "-o", "page.html", *MODEL, "--data", "in/data.safetensors")
+    code, _, err = call(capsys, *asked, "--url", "example.org")
+    assert (code, "expected where the page will be" in err) == (2, True)
+    told = works(capsys, *asked, "--url", "https://example.org/here/page.html")
+    assert told["files"] == ["page.html", "page.card.png"]
+    assert 'content="https://example.org/here/page.card.png"' in (here / "page.html").read_text()
+    (here / "page.html").unlink()
+    code, _, err = call(capsys, *asked)
+    assert code == 2
+    assert "page.card.png" in err, "a card is not written over either"
 
 
 def test_barrier_with_a_check(here, capsys):

@@ -6,10 +6,10 @@ card. A format is a file of this room and a row of `FORMATS`. Modules only come 
 where transformers alone knows how names on disk become those of a module (`transformers_models`).
 """
 
-from .first_lines import files_of, fitted, open_checkpoint
 from .format import SHARD, Format, Output
 from .hugging_face_folder import told_companions
 from .model_card import card, card_path
+from .opening import files_of, fitted, open_checkpoint
 from .provenance import Origin, Provenance, origins_of
 from .records import KEY, Checkpoint, Wrapping, size_told
 from .saving import save_module

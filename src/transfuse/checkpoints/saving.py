@@ -10,9 +10,9 @@ from torch import nn
 
 from ..errors import InputError
 from ..modules import state_of, ties_of
-from .first_lines import open_checkpoint
 from .format import Output
 from .hugging_face_folder import FORMAT as HUGGING_FACE_FOLDER
+from .opening import open_checkpoint
 from .provenance import Provenance
 from .records import Checkpoint, Wrapping
 from .table import FORMATS
