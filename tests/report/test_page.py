@@ -202,6 +202,8 @@ def test_how_to_cite_comes_from_the_file_that_others_read():
         assert author["family-names"] in cited.works[1][0]
         assert author["family-names"] in cited.bibtex
     found = Page(page(small_report()))
+    assert cited.link == source["repository-code"]
+    assert "transfuse" in [text for _, text in found.all("a", href=cited.link)], "a link to the project"
     assert [text for _, text in found.all("li")][-len(cited.works) :] == [
         f"{work} {link}".strip() for work, link in cited.works
     ]
