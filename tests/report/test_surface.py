@@ -82,6 +82,8 @@ def test_a_map_has_a_cell_for_each_value_and_its_marks_in_place():
     area = sum(float(cell.get("width")) * float(cell.get("height")) for cell in cells)
     assert area == pytest.approx(width * height, rel=0.02)
     assert [each.find("title").text for each in root.findall("circle")] == ["a & b", "c: loss <b> 11"]
+    low, high = ("#ffffff", colour(1.0))  # the first one has no value
+    assert [each.get("fill") for each in root.findall("circle")] == [low, high]
     circles = [(float(each.get("cx")), float(each.get("cy"))) for each in root.findall("circle")]
     assert circles[0] == pytest.approx((0, height), abs=0.1)
     assert circles[1] == pytest.approx((width, 0), abs=0.1)

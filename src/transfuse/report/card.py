@@ -83,9 +83,10 @@ def _draw_marks(part: Array, ground: Ground, scale: float, ways: list[tuple[Poin
     names = [mark_label(mark, ground.plane) for mark in marks]
     wide = [text_width(name, NAME, "bold") for name in names]
     boxes = name_boxes(points, wide, (float(part.shape[1]), float(part.shape[0])), ways, line=1.2 * NAME)
-    for name, point, (left, top, _, _) in zip(names, points, boxes, strict=True):
-        paint_disc(part, point, 8, BLACK)
-        paint_disc(part, point, 6.5, WHITE)
+    for mark, name, point, (left, top, _, _) in zip(marks, names, points, boxes, strict=True):
+        paint_disc(part, point, 9.5, BLACK)
+        paint_disc(part, point, 8.5, WHITE)
+        paint_disc(part, point, 5.5, ground.colour_of(mark))
         for shift in ((-1, -1), (1, -1), (-1, 1), (1, 1), (0, 2), (0, -2), (2, 0), (-2, 0)):
             paint_text(part, name, (left + shift[0], top + shift[1]), NAME, BLACK, "bold")
         paint_text(part, name, (left, top), NAME, WHITE, "bold")

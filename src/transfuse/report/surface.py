@@ -7,13 +7,14 @@ evaluated networks; each of these networks keeps its own cell, invisible, with i
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from markupsafe import Markup, escape
 
-from ..landscape import Plane
+from ..landscape import Mark, Plane
 from ..landscape.pictures import contour_levels, mark_label, short_number
 from ..types import Array
 from .contours import polylines, segments, smooth
@@ -52,6 +53,15 @@ class Ground:
         scale = WIDTH / float(np.ptp(self.plane.x))
         return float(x - self.plane.x[0]) * scale, self.high - float(y - self.plane.y[0]) * scale
 
+    def colour_of(self, mark: Mark) -> str:
+        """The colour of a network's own value, which is not that of its foot on the plane; white if it has none."""
+        value = mark.values.get(self.metric, math.nan)
+        return colour(float(self._share(np.array(value)))) if math.isfinite(value) else "#ffffff"
+
+    def _share(self, values: Array) -> Array:
+        """Which share of the scale values are."""
+        return np.interp(values, self.levels, np.linspace(0, 1, len(self.levels)))
+
     def shares(self, columns: int, *, inside: bool) -> Array:
         """Shares of the scale on an even grid of so many columns, lowest row first, interpolated.
 
@@ -65,8 +75,8 @@ class Ground:
             for side, count in ((self.plane.x, columns), (self.plane.y, rows))
         )
         measured = self.plane.of(self.metric)
-        scale = np.interp(measured, self.levels, np.linspace(0, 1, len(self.levels)))
-        found = smooth(np.where(np.isfinite(measured), scale, np.nan), (self.plane.x, self.plane.y), x, y)
+        known = np.where(np.isfinite(measured), self._share(measured), np.nan)
+        found = smooth(known, (self.plane.x, self.plane.y), x, y)
         return np.clip(found, 0, 1)
 
 
@@ -136,18 +146,20 @@ def _edges(places: Array) -> Array:
 
 
 def _marks(ground: Ground, ways: Sequence[tuple[Point, Point]]) -> str:
-    """Networks as points, each with its name where it hides neither another name nor a point."""
+    """Networks as points in the colours of their own values, each with its name where it hides least."""
     marks = ground.plane.marks
     points = [ground.place(mark.x, mark.y) for mark in marks]
     names = [mark_label(mark, ground.plane) for mark in marks]
     boxes = name_boxes(points, [LETTER * len(name) for name in names], (WIDTH, ground.high), ways)
-    parts = []
+    edges = "".join(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="6.6"/>' for x, y in points)
+    parts = [f"<g>{edges}</g>"]
     for mark, name, (x, y), box in zip(marks, names, points, boxes, strict=True):
         told = "; ".join(f"{key} {short_number(value)}" for key, value in mark.values.items())
         title = f"{name}: {told}" if told else name
         left = box[0] < x - 1
         parts.append(
-            f'<circle class="mark" cx="{x:.1f}" cy="{y:.1f}" r="4.5"><title>{escape(title)}</title></circle>'
+            f'<circle class="mark" cx="{x:.1f}" cy="{y:.1f}" r="5" fill="{ground.colour_of(mark)}">'
+            f"<title>{escape(title)}</title></circle>"
             f'<text class="mark" x="{box[2] if left else box[0]:.1f}" y="{box[1] + 11:.1f}" '
             f'text-anchor="{"end" if left else "start"}">{escape(name)}</text>'
         )
