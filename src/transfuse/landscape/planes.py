@@ -74,9 +74,9 @@ def plane(  # noqa: PLR0913
     frame = Frame.through(*family.states[:3])
     shown = [Mark(name, *frame.project(state), {}) for name, state in zip(networks, family.states, strict=True)]
     near = [each for each in shown if each.distance <= FLAT * frame.along] if finer else []
-    sides = tuple(
-        _side([getattr(each, axis) for each in shown], [getattr(each, axis) for each in near], grid, margin)
-        for axis in "xy"
+    sides = (
+        _side([each.x for each in shown], [each.x for each in near], grid, margin),
+        _side([each.y for each in shown], [each.y for each in near], grid, margin),
     )
     survey = Survey(evaluate, data, cache, workers, progress)
     canvas = _Canvas(shown, *sides)
