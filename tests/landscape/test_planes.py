@@ -46,13 +46,13 @@ def test_a_quadratic_has_its_closed_form():
 
 
 def test_a_finer_plane_has_the_networks_on_its_lines():
-    found = plane(*THREE, quadratic, grid=9, finer=True)
+    found = plane(*THREE, quadratic, grid=21, finer=True)
     for mark in found.marks:
         at = np.abs(found.y - mark.y).argmin(), np.abs(found.x - mark.x).argmin()
         assert (found.y[at[0]], found.x[at[1]]) == (mark.y, mark.x)
         assert found.of()[at] == pytest.approx(mark.values["value"])
     assert np.ptp(np.diff(found.x)) > 0.01
-    even = plane(*THREE, quadratic, grid=9)
+    even = plane(*THREE, quadratic, grid=21)
     assert (found.x[0], found.x[-1], found.y[0], found.y[-1]) == (even.x[0], even.x[-1], even.y[0], even.y[-1])
     np.testing.assert_allclose(np.diff(even.x), np.diff(even.x)[0])
 
