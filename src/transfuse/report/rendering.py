@@ -17,7 +17,7 @@ from typing import Any
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from ..landscape.pictures import PLACES, short_number
+from ..landscape.pictures import short_number
 from ..layout import Layout
 from . import downloads
 from .citing import citation
@@ -25,7 +25,7 @@ from .contents import Report
 from .first_lines import opening, unit_of
 from .svg import Chart, coupling_squares, curves
 from .tables import barrier_table, mark_table, result_table, space_table, time_table, with_unit
-from .travel import journeys, motion, step_names, step_values, travel_chart, travel_map
+from .travel import end_name, journeys, motion, step_names, step_values, travel_chart, travel_map
 
 OWN = "transfuse.report"  # whose templates every page shares
 LISTED = 12  # names of tensors for one reason that are written out; a network may have thousands, the rest is counted
@@ -36,7 +36,7 @@ def page(report: Report, card: str = "") -> str:
     results = report.results
     models = report.subject.models
     first = opening(results, models)
-    end = PLACES[1.0] if models == 2 else "the other model"
+    end = end_name(models)
     ways = {metric: journeys({f"j{index}": results}, metric, end) for index, metric in enumerate(_metrics(report))}
     shown = {metric: each for metric, found in ways.items() for each in found.values()}
     return render(

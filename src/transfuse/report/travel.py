@@ -64,6 +64,11 @@ def journeys(results: Mapping[str, Results], metric: str, end: str = PLACES[1.0]
     }
 
 
+def end_name(models: int) -> str:
+    """What the end of the way is called on a page about so many models: with more than two there are several ends."""
+    return PLACES[1.0] if models <= 2 else "the other model"
+
+
 def _series(barriers: Mapping[str, Barrier], metric: str) -> Iterable[tuple[list[float], list[float]]]:
     """Positions and values of each barrier."""
     return ((each.positions.tolist(), each.of(metric).tolist()) for each in barriers.values())

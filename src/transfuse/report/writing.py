@@ -18,7 +18,7 @@ from .contents import Report, Request
 from .first_lines import Opening, opening
 from .gathering import gather
 from .rendering import page
-from .travel import Journey, journeys
+from .travel import Journey, end_name, journeys
 
 CARD = ".card.png"  # the end of a card's name, in place of the page's `.html`
 
@@ -41,7 +41,7 @@ def write_report(
 def write_page(path: Path, report: Report, url: str | None = None) -> Path:
     """Write the page about what was measured, and its card."""
     first = opening(report.results, report.subject.models)
-    found = journeys({"card": report.results}, first.metric)
+    found = journeys({"card": report.results}, first.metric, end_name(report.subject.models))
     write_card(path, report.title, first, found.get("card"))
     return write_whole(path, page(report, card_address(path, url)).encode())
 
