@@ -23,7 +23,7 @@ SIZE = (1200, 630)  # pixels: what the services that show cards ask for
 EDGE = 56  # pixels around all that is on the card
 COLUMN = 500  # pixels: the width of the text
 NUMBER = 108  # pixels: the size of the large number, if it fits
-NAME = 19  # pixels: the size of names on the map
+NAME = 17  # pixels: the size of names on the map
 INK, SOFT, WHITE, BLACK = "#1b1f24", "#57606a", "#ffffff", "#000000"
 SERIES = ("#0072b2", "#b84b00", "#00795a", "#a34d83", "#17779f", "#8f6000")  # as in charts.css
 Box = tuple[int, int, int, int]  # left, top, right, bottom
@@ -48,7 +48,7 @@ def _write_column(pixels: Array, title: str, opening: Opening) -> None:
         paint_text(pixels, line, (EDGE, top), 24, SOFT)
         top += 33
     top += 14
-    for line in wrapped(opening.sentence, 38, COLUMN, "bold", most=5):
+    for line in wrapped(opening.sentence, 38, COLUMN, "bold", most=5 if opening.number else 8):
         paint_text(pixels, line, (EDGE, top), 38, INK, "bold")
         top += 48
     foot = SIZE[1] - EDGE

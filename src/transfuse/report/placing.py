@@ -7,6 +7,7 @@ from collections.abc import Sequence
 Point = tuple[float, float]
 Box = tuple[float, float, float, float]  # left, top, right, bottom
 
+CUT = 4.0  # how much worse it is that a name is cut at the border than that it covers something
 ALONG = 40  # boxes that stand for a line: nearer to each other than a name is wide
 LINE = 14.0  # height of a line of text, in units of a drawing for a page
 
@@ -40,7 +41,7 @@ def name_boxes(
             for left, right in (sides if x < size[0] / 2 else sides[::-1])
             for shift in (0.0, 11.0, -11.0, 26.0, -26.0)
         ]
-        best = min(places, key=lambda box: sum(_shared(box, other) for other in taken) + _outside(box, size))
+        best = min(places, key=lambda box: sum(_shared(box, other) for other in taken) + CUT * _outside(box, size))
         taken.append(best)
         chosen.append(best)
     return chosen
