@@ -1,4 +1,4 @@
-"""`fuse` and `align`: modules in, modules out; the pipeline over states does the work.
+"""`fuse`: modules in, modules out; the pipeline over states does the work.
 
 The models are never modified. Everything that cannot work is refused before work starts, with all problems at once.
 """
@@ -24,11 +24,10 @@ from ..arguments import (
     either,
     optional,
 )
-from ..barycenter import Plan, reversible
+from ..barycenter import reversible
 from ..corrections import AUTO, AUTO_AIM, NONE, checked_aim
-from ..errors import InputError, listing
+from ..errors import InputError
 from ..layout import LAYOUT, Layout, all_balanced, folded
-from ..lazy import in_type
 from ..methods import Method
 from ..modules import (
     Arguments,
@@ -53,7 +52,6 @@ from .pipeline import fused_states
 from .results import FusedStates, Fusion
 from .verifying import Verified, verified
 from .widths import WIDTHS, Widths
-from .working import in_form_of, type_of, working_state
 
 TARGET = optional(either(NETWORK, WIDTHS))
 TRAINING = "model 1 is in training mode, and so the result is, too: call .eval() before using it"
@@ -185,7 +183,7 @@ class _Given:
             target = unwrapped(target)
             check_copies(target, "target")
         wide = [*own, target] if isinstance(target, nn.Module) else own
-        layout = layout or _traced(_shown_by(wide), how.example_inputs, how.outputs)
+        layout = layout or traced_layout(wide, how.example_inputs, how.outputs)
         states = [{name: tensor.detach() for name, tensor in model_state(model).items()} for model in own]
         check_fit(layout, states)  # before any other network is run
         if how.outputs is not None:  # what is compared would be picked out of outputs that cannot be looked into
@@ -248,6 +246,19 @@ def _aligned(model: nn.Module, into: nn.Module, state: State) -> nn.Module:
     return with_state(model if same else into, state)
 
 
+def traced_layout(
+    models: Sequence[nn.Module], example_inputs: Any, outputs: Callable[[Any], Any] | None = None
+) -> Layout:
+    """The layout of models of one architecture, found with the example inputs by tracing one of them.
+
+    Raises:
+        InputError: there are no example inputs.
+    """
+    if example_inputs is None:
+        raise InputError("pass example_inputs, with which the first model is traced, or a layout")
+    return trace(_shown_by(models), example_inputs, outputs=outputs)
+
+
 def _shown_by(models: Sequence[nn.Module]) -> nn.Module:
     """The model that shows the layout: the first, unless it has one unit where another has several.
 
@@ -264,13 +275,6 @@ def _shown_by(models: Sequence[nn.Module]) -> nn.Module:
     return models[0]
 
 
-def _traced(model: nn.Module, example_inputs: Any, outputs: Callable[[Any], Any] | None) -> Layout:
-    """The layout of a model, found with the example inputs."""
-    if example_inputs is None:
-        raise InputError("pass example_inputs, with which the first model is traced, or a layout")
-    return trace(model, example_inputs, outputs=outputs)
-
-
 def _check_rebuilt(model: nn.Module, example_inputs: Any) -> None:
     """Run a network whose layers were rebuilt: some sizes stand in code, or in layers without tensors."""
     try:
@@ -280,67 +284,3 @@ def _check_rebuilt(model: nn.Module, example_inputs: Any) -> None:
         raise InputError(
             f"the network cannot be rebuilt with these widths ({error})\nPass a module of the wanted widths as target"
         ) from error
-
-
-def _check_alignable(layout: Layout, reference: State, state: State) -> None:
-    """Refuse to align networks of different widths: units are merged or mixed then, which changes the function."""
-    wanted, own = layout.widths(reference), layout.widths(state)
-    problems = [
-        f"space {name} has {own[name]} units, {width} in the reference"
-        for name, width in wanted.items()
-        if own[name] != width
-    ]
-    if problems:
-        raise InputError(
-            listing("the network cannot be aligned to this reference and compute the same:", problems)
-            + "\nAlign to a network of the same widths, or fuse into other widths"
-        )
-
-
-def align(  # noqa: PLR0913
-    model: nn.Module, *, to: nn.Module, example_inputs: Any = None, layout: Layout | None = None,
-    method: str = "auto", data: Any = None, seed: int = 0, **options: Any,
-) -> nn.Module:  # fmt: skip
-    """A copy of a network that computes the same function, with its units in the order of a reference.
-
-    With methods that balance scales, as `auto` does, they get the scale of the reference's units as well. Norms over
-    units that were rotated get the gains and biases of the reference.
-
-    Args:
-        model: The network; it stays as it is.
-        to: The reference.
-        example_inputs: For tracing the reference; see `fuse`.
-        layout: A layout, instead of tracing.
-        method: The row of `transfuse.METHODS` by which units are matched.
-        data: Inputs without labels, to match units by their activations as well; see `fuse`.
-        seed: For the order of sweeps and for restarts.
-        **options: Options of the method.
-
-    Raises:
-        InputError: the reference has other widths, in which the network cannot compute the same; or the method mixes
-            units instead of matching them one to one.
-    """
-    check_arguments(
-        model=(model, NETWORK), to=(to, NETWORK), layout=(layout, optional(LAYOUT)), method=(method, TEXT),
-        seed=(seed, SEED),
-    )  # fmt: skip
-    row = Chosen.of(method, options).row  # before the work: wrong ones are refused
-    model, to = unwrapped(model), unwrapped(to)
-    layout = layout or _traced(_shown_by([to, model]), example_inputs, None)
-    _check_alignable(layout, model_state(to), model_state(model))
-    fusion = fuse(
-        [to, model], example_inputs, layout=layout, weights=[1.0, 1.0], correct="none", method=method, data=data,
-        seed=seed, **options,
-    )  # fmt: skip
-    if any(isinstance(coupling, Plan) for coupling in fusion.states.couplings[1].couplings.values()):
-        raise InputError(
-            f"method {method} mixes units here, so the network would compute something else; choose one that matches "
-            "them one to one, such as auto, or leave epsilon out"
-        )
-    to = fusion.parents[0]
-    twin = fusion.aligned[1]
-    own = model_state(twin)
-    kind = type_of([own, model_state(to)])
-    reference, turned = working_state(model_state(to), kind), fusion.states.rotated
-    moved = in_form_of(reference, working_state(own, kind), fusion.layout, turned, balance=row.balance)
-    return with_state(twin, {name: in_type(name, tensor, own[name].dtype, own) for name, tensor in moved.items()})
