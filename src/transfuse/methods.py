@@ -7,7 +7,7 @@ state, and who is told how far it is.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import partial
@@ -19,6 +19,7 @@ from torch import Tensor
 from .barycenter import (
     Coupling,
     Distance,
+    Found,
     Matching,
     Problem,
     Start,
@@ -44,7 +45,6 @@ from .types import Watch
 
 if TYPE_CHECKING:
     Random = np.random.Generator  # numpy loads `random`, a dozen modules, when it is first asked for
-Found = tuple[list[dict[str, Coupling]], Sequence[Step]]
 
 
 @telling_new_names

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ..barycenter import in_form_of
 from ..checkpoints import (
     SHARD,
     Output,
@@ -26,7 +27,6 @@ from ..errors import FusionError, InputError, printable
 from ..fusing import Chosen, FusedStates, Fusion, Ready, Widths, fused_states
 from ..fusing import fuse as fuse_modules
 from ..fusing.verifying import NOT_RUN
-from ..fusing.working import in_form_of
 from ..lazy import Entry, LazyState, as_lazy, entries_of, in_type
 from ..types import State
 from .architectures import blueprint

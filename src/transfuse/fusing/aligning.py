@@ -11,15 +11,14 @@ from typing import Any
 from torch import nn
 
 from ..arguments import NETWORK, SEED, TEXT, check_arguments, optional
-from ..barycenter import Plan
+from ..barycenter import Plan, in_form_of
 from ..errors import InputError, listing
 from ..layout import LAYOUT, Layout
-from ..lazy import in_type
+from ..lazy import in_type, working_state, working_type
 from ..modules import model_state, unwrapped, with_state
 from ..types import State
 from .checking import Chosen
 from .networks import fuse, traced_layout
-from .working import in_form_of, type_of, working_state
 
 
 def align(  # noqa: PLR0913
@@ -65,7 +64,7 @@ def align(  # noqa: PLR0913
     to = fusion.parents[0]
     twin = fusion.aligned[1]
     own = model_state(twin)
-    kind = type_of([own, model_state(to)])
+    kind = working_type([own, model_state(to)])
     reference, turned = working_state(model_state(to), kind), fusion.states.rotated
     moved = in_form_of(reference, working_state(own, kind), fusion.layout, turned, balance=row.balance)
     return with_state(twin, {name: in_type(name, tensor, own[name].dtype, own) for name, tensor in moved.items()})

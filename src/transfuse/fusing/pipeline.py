@@ -26,18 +26,16 @@ from ..arguments import (
     many,
     optional,
 )
-from ..barycenter import CouplingMatrices, Problem, Step, importance_by_layer, objective_of
+from ..barycenter import CouplingMatrices, Problem, barycenter_of
 from ..errors import InputError
-from ..layout import LAYOUT, Layout, Rotation
-from ..lazy import LazyState
+from ..layout import LAYOUT, Layout
+from ..lazy import working_type
 from ..progress import Progress, watching
 from ..types import State
 from .checking import Chosen, Ready, check_states, warn_of_widths
 from .elsewhere import ENDINGS, SENT, Sent, received
-from .outputs import as_first_model, eager_outputs, lazy_outputs
 from .results import FusedStates
 from .widths import WIDTHS, Widths
-from .working import own_order, type_of, working_states
 
 ACTIVATIONS = instance(Terms, "activations, which `fuse` makes of data")
 COUPLINGS = many(optional(STATE), "a list with a mapping of matrices by space, or None, for each state")
@@ -112,53 +110,27 @@ def fused_states(  # noqa: PLR0913
         InputError: the numbers in the states cannot be fused.
     """
     started = time.perf_counter()
-    row, states, shares, wanted = chosen.row, ready.states, ready.shares, ready.widths
+    row, states = chosen.row, ready.states
     layout = ready.layout_for(row)
-    check_states(states, layout, type_of(states))
+    check_states(states, layout, working_type(states))
     warn_of_widths(ready)
-    own = working_states(states, layout, balance=row.balance, low_memory=low_memory)
-    order = own_order(own, shares) if row.order_free else list(range(len(own)))
-    problem = _problem(ready, own, layout, order, activations)
+    rng, given = np.random.default_rng(seed), Problem(states, layout, ready.shares, ready.widths, known=ready.known)
     with watching(progress, chosen.method) as watch:
-        found, steps = row.couple(problem, np.random.default_rng(seed), watch, **chosen.options)
-    if activations:  # they count in the objective that is told
-        steps = Step.told(steps, lambda: objective_of(problem, found))
-    first = ready.known[0] if ready.known else None
-    couplings = as_first_model([found[order.index(model)] for model in range(len(own))], first)
-    if still := [name for name in layout.rotating if not any(isinstance(each[name], Rotation) for each in couplings)]:
-        layout = layout.without_rotations(still)  # where nothing is rotated, norms stay as they were
-        own = working_states(states, layout, balance=row.balance, low_memory=low_memory)
-    plain = Problem(own, layout, shares, wanted)
-    if any(isinstance(state, LazyState) for state in states):
-        made = lazy_outputs(plain, couplings, states)
-    else:
-        kept = [state for state in own if isinstance(state, dict)]  # all of them; they are emptied on the way
-        made = eager_outputs(plain, kept, couplings, states, aligned=aligned)
-    history = Step.told(steps, made.objective)
+        center = barycenter_of(
+            given, lambda problem: row.couple(problem, rng, watch, **chosen.options),
+            beside=activations.beside if activations else None, balance=row.balance, order_free=row.order_free,
+            low_memory=low_memory, aligned=aligned,
+        )  # fmt: skip
     return FusedStates(
-        state=made.state,
-        aligned=made.aligned,
-        couplings=tuple(map(CouplingMatrices, couplings)),
-        history=history,
-        status="; ".join(step.note for step in history if step.note) or "converged",
+        state=center.state,
+        aligned=center.aligned,
+        couplings=tuple(map(CouplingMatrices, center.couplings)),
+        history=center.steps,
+        status="; ".join(step.note for step in center.steps if step.note) or "converged",
         method=chosen.method,
-        weights=tuple(shares),
+        weights=tuple(ready.shares),
         layout=ready.layout,
         seed=seed,
         options=chosen.options,
         seconds=time.perf_counter() - started,
     )
-
-
-def _problem(
-    ready: Ready, own: Sequence[State], layout: Layout, order: Sequence[int], activations: Terms | None
-) -> Problem:
-    """The models in an order, with activations as further terms if they count."""
-    proportions = [ready.shares[model] for model in order]
-    known = [ready.known[model] for model in order] if ready.known else ()
-    moving = [name for name, axes in layout.tensors.items() if any(axis.spaces for axis in axes)]
-    importance = importance_by_layer(own, moving) if layout.rotating else {}
-    if activations:
-        own, layout, beside = activations.beside(own, layout, importance)
-        importance = {**importance, **beside}
-    return Problem([own[model] for model in order], layout, proportions, ready.widths, importance, known)
