@@ -12,18 +12,9 @@ import torch
 from torch import Tensor
 
 from ..barycenter import in_form_of
-from ..checkpoints import (
-    SHARD,
-    Output,
-    Provenance,
-    check_new,
-    check_writable,
-    origins_of,
-    size_told,
-    told_companions,
-    write_checkpoint,
-)
+from ..checkpoints import SHARD, Provenance, size_told
 from ..errors import FusionError, InputError, printable
+from ..files import check_new
 from ..fusing import Chosen, FusedStates, Fusion, Ready, Widths, fused_states
 from ..fusing import fuse as fuse_modules
 from ..fusing.verifying import NOT_RUN
@@ -33,7 +24,7 @@ from .architectures import blueprint
 from .config import read_config
 from .data import inputs_and_labels
 from .evaluating import labeled_evaluation
-from .jobs import Job, chosen_method, prepared
+from .jobs import Job, chosen_method, prepared, wanted_type
 from .places import check_places
 from .planning import estimate, told_plan
 from .records import Outcome
@@ -140,23 +131,9 @@ def _corrected_states(fusion: Fusion) -> FusedStates:
 
 def _checked_job(options: Namespace, paths: list[str]) -> Job:
     """Checkpoints and their layout; where the result goes is looked at first, for it costs nothing."""
-    out = Path(options.out)
-    check_new(out, force=options.force or options.dry_run)
     if getattr(options, "report", None):
         check_new(options.report, force=options.force)
-    job = prepared(options, paths)
-    check_writable(out, job.checkpoints[0], _size(options, job), force=options.force or options.dry_run)
-    return job
-
-
-def _size(options: Namespace, job: Job) -> int:
-    """Bytes that the result will have, if it has the widths of the first input."""
-    first = job.checkpoints[0]
-    if not getattr(options, "dtype", None):
-        return first.bytes
-    kind = getattr(torch, options.dtype)
-    entries = entries_of(first.tensors).values()
-    return sum(entry.bytes // entry.dtype.itemsize * kind.itemsize for entry in entries)
+    return prepared(options, paths, Path(options.out))
 
 
 def _target(options: Namespace, job: Job) -> tuple[Widths, Any]:
@@ -186,8 +163,10 @@ def _needs_modules(options: Namespace, job: Job, chosen: Chosen) -> bool:
 
 def _plan(options: Namespace, job: Job, chosen: Chosen, *, correct: bool) -> Outcome:
     """What would be done, with sizes, time and memory."""
-    plan = estimate(job, chosen.row, _size(options, job), low_memory=options.low_memory, correct=correct)
     first = job.checkpoints[0]
+    plan = estimate(
+        job, chosen.row, first.bytes_in(wanted_type(options)), low_memory=options.low_memory, correct=correct
+    )
     rows = [f"{checkpoint.path} ({checkpoint.kind}, {size_told(checkpoint.bytes)})" for checkpoint in job.checkpoints]
     text = (
         "\n".join(f"input:  {row}" for row in rows)
@@ -204,11 +183,11 @@ def _written(options: Namespace, job: Job, chosen: Chosen, fused: FusedStates, n
     first = job.checkpoints[0 if options.verb == "fuse" else 1]
     objective = fused.history[-1].objective
     provenance = Provenance(
-        origins_of(job.checkpoints, fused.weights), options.verb, options.method, chosen.row.citation,
+        job.transfer.origins(fused.weights), options.verb, options.method, chosen.row.citation,
         told_options(options), options.seed, fused.status, objective, command(options),
     )  # fmt: skip
-    tensors = _in_types(fused.state, entries_of(first.tensors), getattr(torch, options.dtype or "", None))
-    written = write_checkpoint(Path(options.out), Output(tensors, first, provenance, options.shard_size or SHARD))
+    tensors = _in_types(fused.state, entries_of(first.tensors), wanted_type(options))
+    written, further = job.transfer.close(tensors, provenance, like=first, shard_bytes=options.shard_size or SHARD)
     files = list(map(str, written))
     data = {
         "out": options.out, "files": files, "method": options.method,
@@ -223,9 +202,6 @@ def _written(options: Namespace, job: Job, chosen: Chosen, fused: FusedStates, n
         text += f"\n{note}"
     if options.verbose:
         text += f"\nobjective {objective}\n{job.layout}"
-    others = [each for each in job.checkpoints if each is not first]
-    sizes = [[entry.shape for entry in entries_of(state).values()] for state in (fused.state, first.tensors)]
-    further = told_companions([first, *others], Path(options.out), resized=sizes[0] != sizes[1])
     return Outcome(data, "\n".join(filter(None, [text, f"wrote {', '.join(map(printable, files))}", further])))
 
 

@@ -15,10 +15,9 @@ from typing import Any
 from torch import nn
 
 from ..arguments import NETWORK, NUMBER, SEED, SWITCH, TEXT, Kind, check_arguments, count, mapping, optional
-from ..corrections import NONE
+from ..corrections import NONE, ChosenCorrection
 from ..errors import InputError
 from ..fusing import Chosen, FusedStates
-from ..fusing.correcting import check_correction
 from ..fusing.elsewhere import ENDINGS, Sent, received
 from ..layout import LAYOUT, Layout
 from ..modules import state_of, unwrapped
@@ -221,6 +220,6 @@ def _check_rules(rules: Rules, model: nn.Module) -> None:
     if terms not in (None, "weights"):
         raise InputError(f"method {rules.method} matches units by {terms}; clients send weights alone")
     inputs = rules.data is not None or rules.example_inputs is not None
-    check_correction(rules.correct, model, inputs=inputs)
+    ChosenCorrection.of(rules.correct).check(model, inputs=inputs)
     if rules.correct != NONE and not inputs:
         raise InputError(f"correct is {rules.correct!r}, but there are no inputs; pass data= or example_inputs")

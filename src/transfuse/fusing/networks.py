@@ -24,8 +24,7 @@ from ..arguments import (
     either,
     optional,
 )
-from ..barycenter import reversible
-from ..corrections import AUTO, AUTO_AIM, NONE, checked_aim
+from ..corrections import AUTO, AUTO_AIM, ChosenCorrection
 from ..errors import InputError
 from ..layout import LAYOUT, Layout, all_balanced, folded
 from ..methods import Method
@@ -46,7 +45,7 @@ from ..synthetic import SyntheticInputs
 from ..tracing import trace
 from ..types import Forward, State
 from .checking import Chosen, Ready, check_fit, network_list
-from .correcting import Parents, check_correction, corrected
+from .correcting import Parents, corrected
 from .inputs import Inputs, TermsName
 from .pipeline import fused_states
 from .results import FusedStates, Fusion
@@ -124,8 +123,8 @@ def fuse(  # noqa: PLR0913
     chosen = Chosen.of(method, options)
     row = chosen.row
     how = _Wanted(
-        example_inputs, row, correct or row.correct, checked_aim(aim), forward, outputs, data, synthetic=synthetic,
-        check=check,
+        example_inputs, row, ChosenCorrection.of(correct or row.correct, aim), forward, outputs, data,
+        synthetic=synthetic, check=check,
     )  # fmt: skip
     with alone():
         given = _Given.of(models, target, layout, how)
@@ -145,8 +144,7 @@ class _Wanted:
 
     example_inputs: Any
     row: Method
-    correction: str
-    aim: str
+    correction: ChosenCorrection
     forward: Forward | None
     outputs: Callable[[Any], Any] | None
     data: Any
@@ -205,10 +203,10 @@ class _Given:
         """The data, and synthetic inputs in place of it or beside it."""
         batches = None if how.data is None else Batches.of(how.data, forward=how.forward)
         example = how.example if how.synthetic else None
-        check_correction(how.correction, self.models[0], inputs=batches is not None or example is not None)
-        example = None if how.correction == NONE else example
+        how.correction.check(self.models[0], inputs=batches is not None or example is not None)
+        example = example if how.correction.wanted else None
         made = SyntheticInputs.of(
-            self.models, example, plain=how.correction != AUTO, data=batches is not None, seed=seed,
+            self.models, example, plain=how.correction.name != AUTO, data=batches is not None, seed=seed,
             streams=bool(self.layout.rotating), progress=progress,
         )  # fmt: skip
         return Inputs(batches, made)
@@ -223,10 +221,10 @@ def _finished(given: _Given, how: _Wanted, states: FusedStates, inputs: Inputs, 
     aligned = tuple(_aligned(model, given.into, state) for model, state in pairs)
     couplings = [each.couplings for each in states.couplings]
     check = given.held.held_to(
-        [twin if reversible(own) else None for twin, own in zip(aligned, couplings, strict=True)]
+        [twin if own.reversible else None for twin, own in zip(aligned, states.couplings, strict=True)]
     )
     parents = Parents(given.models, aligned, states.weights, given.layout, couplings, how.row.balance)
-    model, correction = corrected(how.correction, fused, parents, inputs, progress, aim=how.aim)
+    model, correction = corrected(how.correction, fused, parents, inputs, progress)
     told = replace(check, note="; ".join(filter(None, [*given.notes, check.note])))
     return Fusion(model, aligned, states, tuple(given.models), correction, told)
 
