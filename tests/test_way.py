@@ -1,24 +1,111 @@
-"""The way through the house, walked: each stage is entered once, by the function that docs/design.md names."""
+"""The way through the house, walked: each stage is entered once, downwards, in the order that docs/design.md tells."""
 
+import inspect
 import re
 import sys
+from collections.abc import Callable, Iterator
+from functools import cache
+from itertools import groupby
 from pathlib import Path
 from types import FrameType
 
+import pytest
 import torch
-from torch import nn
+from test_rooms import FLOOR_OF
 
 import transfuse
-from test_rooms import FLOOR_OF, room_of
+from transfuse.cli import main
 
-ROOT = Path(__file__).parents[1]
 HOUSE = Path(transfuse.__file__).parent
-DESIGN = (ROOT / "docs" / "design.md").read_text(encoding="utf-8")
+DESIGN = (Path(__file__).parents[1] / "docs" / "design.md").read_text(encoding="utf-8")
+LANGUAGE = set(re.findall(r"`(\w+)`", re.search(r"Some rooms are a language.*?They are used", DESIGN, re.S)[0]))
+PLACES = "_check_apart"  # every verb asks which files stand behind a path: a question of names, before the way begins
+
+Entry = tuple[str, str, str]  # the room that calls, the room that is called, its function
 
 
-def place_of(frame: FrameType) -> tuple[str, str] | None:
-    """The room and the function of a frame; nothing outside of the house."""
-    file = Path(frame.f_code.co_filename)
-    if not file.is_relative_to(HOUSE):
-        return None
-    return room_of(f"transfuse.{file.relative_to(HOUSE).parts[0].removesuffix('.py')}"), frame.f_code.co_qualname
+@cache
+def room_of_file(name: str) -> str | None:
+    """The room in which a file stands; nothing, if it is not in the house."""
+    file = Path(name)
+    return file.relative_to(HOUSE).parts[0].removesuffix(".py") if file.is_relative_to(HOUSE) else None
+
+
+def room_of(frame: FrameType) -> str | None:
+    """The room in which the code of a frame stands; nothing, if it is not in the house."""
+    return room_of_file(frame.f_code.co_filename)
+
+
+def callers(frame: FrameType) -> Iterator[FrameType]:
+    """The frames in the house that led to a frame, the nearest first."""
+    while frame := frame.f_back:
+        if room_of(frame):
+            yield frame
+
+
+@cache
+def is_entrance(name: str) -> bool:
+    """Whether a function is called to enter a room, and not on a value that the room has given out before."""
+    return re.fullmatch(r"[a-z]\w*|[A-Z]\w*\.of", name) is not None
+
+
+def walked(work: Callable[[], object]) -> list[Entry]:
+    """Every entrance of a stage from another room, in the order of the calls."""
+    found = []
+
+    def look(frame: FrameType, event: str, _: object) -> None:
+        room, name = room_of(frame), frame.f_code.co_qualname
+        if event != "call" or room is None or room in LANGUAGE or not is_entrance(name):
+            return
+        by = next(callers(frame), None)
+        if by and room_of(by) != room and by.f_code.co_name not in (PLACES, "<module>"):
+            found.append((room_of(by), room, name))
+
+    sys.setprofile(look)
+    try:
+        work()
+    finally:
+        sys.setprofile(None)
+    return found
+
+
+def told(heading: str, *, but: str) -> list[tuple[str, str]]:
+    """The rooms and functions that the table below a heading names, but those of a room and of the language."""
+    table = DESIGN.split(f"### `{heading}")[1].split("\n\n")[1]
+    cells = re.findall(r"(?m)^\| (?:\d+)? \| (.*?) \|", table)
+    named = [each for cell in cells for each in re.findall(r"^`(\w+)(?:/\w+)?\.([\w.]+)`|(?<= and )`(\w+)/\w+\.([\w.]+)`", cell)]
+    return [each for each in named if each[0] not in {but, *LANGUAGE}]
+
+
+def network(seed: int) -> torch.nn.Module:
+    torch.manual_seed(seed)
+    return torch.nn.Sequential(torch.nn.Linear(4, 6), torch.nn.ReLU(), torch.nn.Linear(6, 3))
+
+
+def test_fuse_enters_each_stage_once_in_the_order_of_the_page():
+    models, inputs = [network(0), network(1)], torch.randn(5, 4)
+    found = walked(lambda: transfuse.fuse(models, inputs))
+    assert [(room, name) for by, room, name in found if by == "fusing"] == told("fuse(models, x)", but="fusing")
+
+
+@pytest.mark.parametrize("further", [(), ("--low-memory",)], ids=["as modules", "as states"])
+def test_the_command_enters_each_stage_once_in_the_order_of_the_page(tmp_path, further):
+    paths = [str(tmp_path / name) for name in ("a.pt", "b.pt", "c.pt", "nets.py:network")]
+    (tmp_path / "nets.py").write_text(f"import torch\n{inspect.getsource(network)}".replace("seed: int", "seed: int = 0"))
+    for seed, path in enumerate(paths[:2]):
+        torch.save(network(seed).state_dict(), path)
+    a, b, c, model = paths
+    command = ["fuse", a, b, "-o", c, "--model", model, "--input-shape", "4", "--quiet", *further]
+    found = walked(lambda: main(command))
+    assert Path(c).exists()
+    rooms = [room for room, _ in groupby(room for by, room, _ in found if by == "cli")]
+    assert rooms == [room for room, _ in groupby(room for room, _ in told("transfuse fuse", but="cli"))]
+    once = ["synthetic", "barycenter"] if not further else ["barycenter"]
+    assert [room for by, room, _ in found if by == "fusing"] == once
+
+
+def test_all_ways_lead_down():
+    models, inputs = [network(0), network(1)], torch.randn(5, 4)
+    found = walked(lambda: transfuse.fuse(models, inputs, data=torch.randn(40, 4), target=1.5))
+    assert len(found) > 5
+    assert [entry for entry in found if FLOOR_OF[entry[0]] <= FLOOR_OF[entry[1]]] == []

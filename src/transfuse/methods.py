@@ -39,7 +39,7 @@ from .barycenter import (
     reversible,
     shuffled,
 )
-from .errors import InputError
+from .errors import InputError, listing
 from .renamed import telling_new_names, told_renamed
 from .types import Watch
 
@@ -370,3 +370,24 @@ def method_named(name: str) -> Method:
     close = get_close_matches(name, METHODS, n=1)
     meant = f"did you mean {close[0]}? " if close else ""
     raise InputError(f"no method is called {name!r}; {meant}the methods: {', '.join(METHODS)}")
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """A method, and options that it takes: looked up once, at the beginning, and handed on to where it is used."""
+
+    method: str
+    row: Method
+    options: Mapping[str, Any]
+
+    @staticmethod
+    def of(method: str, options: Mapping[str, Any]) -> Chosen:
+        """The row of a method, for options that it takes.
+
+        Raises:
+            InputError: there is no such method, or options are wrong.
+        """
+        row = method_named(method)
+        if problems := row.problems(options):
+            raise InputError(listing(f"method {method} cannot take these options:", problems))
+        return Chosen(method, row, options)

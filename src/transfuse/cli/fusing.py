@@ -13,12 +13,13 @@ from torch import Tensor
 
 from ..barycenter import in_form_of
 from ..checkpoints import SHARD, Provenance, size_told
+from ..corrections import AUTO_AIM, ChosenCorrection
 from ..errors import FusionError, InputError, printable
 from ..files import check_new
-from ..fusing import Chosen, FusedStates, Fusion, Ready, Widths, fused_states
-from ..fusing import fuse as fuse_modules
+from ..fusing import FusedStates, Fusion, Ready, Wanted, Widths, fused_networks, fused_states
 from ..fusing.verifying import NOT_RUN
 from ..lazy import Entry, LazyState, as_lazy, entries_of, in_type
+from ..methods import Chosen
 from ..types import State
 from .architectures import blueprint
 from .config import read_config
@@ -47,7 +48,8 @@ def fuse_as_file_says(options: Namespace) -> Outcome:
 def fuse(options: Namespace) -> Outcome:
     """Checkpoints in, one checkpoint out."""
     chosen = chosen_method(options)
-    job = _checked_job(options, options.models)
+    correction = ChosenCorrection.of(options.correct or chosen.row.correct, options.aim or AUTO_AIM)
+    job = _checked_job(options, chosen, options.models)
     if len(job.checkpoints) == 1 and not (options.target or options.width):
         raise InputError(
             "one checkpoint alone is only fused into another width: pass more checkpoints, --width or --target"
@@ -59,7 +61,7 @@ def fuse(options: Namespace) -> Outcome:
         return _plan(options, job, chosen, correct=with_modules)
     if not with_modules:
         return _written(options, job, chosen, _fused_as_states(options, chosen, ready), NOT_RUN)
-    fusion, labeled = _fused_as_modules(options, job, target or widths, chosen)
+    fusion, labeled = _fused_as_modules(options, job, target or widths, chosen, correction)
     outcome = _written(options, job, chosen, _corrected_states(fusion))
     return _with_report(options, fusion, labeled, outcome) if options.report else outcome
 
@@ -67,7 +69,7 @@ def fuse(options: Namespace) -> Outcome:
 def align(options: Namespace) -> Outcome:
     """A checkpoint in the order of another one; its function stays the same."""
     chosen = chosen_method(options)
-    job = _checked_job(options, [options.to, options.model_file])
+    job = _checked_job(options, chosen, [options.to, options.model_file])
     if options.dry_run:
         return _plan(options, job, chosen, correct=False)
     own, other = (job.layout.widths(state) for state in job.states)
@@ -97,15 +99,16 @@ def _fused_as_states(options: Namespace, chosen: Chosen, ready: Ready) -> FusedS
     )  # fmt: skip
 
 
-def _fused_as_modules(options: Namespace, job: Job, target: Any, chosen: Chosen) -> tuple[Fusion, Labeled]:
+def _fused_as_modules(
+    options: Namespace, job: Job, target: Any, chosen: Chosen, correction: ChosenCorrection
+) -> tuple[Fusion, Labeled]:
     """Fuse modules, which activations, corrections and reports need; gives the data that it read, too."""
     data, labels = inputs_and_labels(options) if options.data else (None, None)
-    fusion = fuse_modules(
-        job.modules(), job.inputs, layout=job.layout, method=options.method, weights=options.weights,
-        target=target or None, data=data, terms=options.terms, correct=options.correct, aim=options.aim or "auto",
-        synthetic=not options.no_synthetic, seed=options.seed, progress=not options.quiet, **chosen.options,
+    wanted = Wanted(
+        job.inputs, correction, layout=job.layout, weights=options.weights, target=target or None, data=data,
+        terms=options.terms, synthetic=not options.no_synthetic, seed=options.seed, progress=not options.quiet,
     )  # fmt: skip
-    return fusion, (data, labels)
+    return fused_networks(job.modules(), chosen, wanted), (data, labels)
 
 
 def _with_report(options: Namespace, fusion: Fusion, labeled: Labeled, outcome: Outcome) -> Outcome:
@@ -129,11 +132,11 @@ def _corrected_states(fusion: Fusion) -> FusedStates:
     return replace(fusion.states, state=fusion.model.state_dict(), status=status)
 
 
-def _checked_job(options: Namespace, paths: list[str]) -> Job:
+def _checked_job(options: Namespace, chosen: Chosen, paths: list[str]) -> Job:
     """Checkpoints and their layout; where the result goes is looked at first, for it costs nothing."""
     if getattr(options, "report", None):
         check_new(options.report, force=options.force)
-    return prepared(options, paths, Path(options.out))
+    return prepared(options, chosen, paths, Path(options.out))
 
 
 def _target(options: Namespace, job: Job) -> tuple[Widths, Any]:

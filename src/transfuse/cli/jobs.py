@@ -21,11 +21,10 @@ from torch import nn
 from ..checkpoints import Checkpoint, Transfer, open_transfer
 from ..errors import InputError, LayoutError, listing
 from ..files import read_text
-from ..fusing import Chosen
 from ..fusing.checking import told_classes
 from ..layout import Axis, Fixed, Layout, parse
 from ..lazy import entries_of
-from ..methods import method_named
+from ..methods import Chosen
 from ..modules import ties_of, with_state
 from ..tracing import trace
 from ..types import State
@@ -89,7 +88,7 @@ def hush_warnings(options: Namespace) -> None:
         warnings.simplefilter("ignore")
 
 
-def prepared(options: Namespace, paths: Sequence[str], out: Path | None = None) -> Job:
+def prepared(options: Namespace, chosen: Chosen, paths: Sequence[str], out: Path | None = None) -> Job:
     """Open checkpoints, for a result that goes `out`, and learn their layout, by tracing the model or from a file."""
     give_memory_back()
     hush_warnings(options)
@@ -97,7 +96,7 @@ def prepared(options: Namespace, paths: Sequence[str], out: Path | None = None) 
     opened = _opened(options, paths, out)
     given = read_layout(options.layout) if getattr(options, "layout", None) else None
     named = options.model if given is not None else architecture_named(options, paths)
-    if given is None and _is_plain_average(options):
+    if given is None and _is_plain_average(options, chosen):
         first = opened.inputs[0]
         job = Job(opened.fitted(list(first.tensors), first.ties), unmoved(first.tensors))
     elif named is not None:
@@ -117,14 +116,10 @@ def _opened(options: Namespace, paths: Sequence[str], out: Path | None) -> Trans
     return open_transfer(paths, out, kind=wanted_type(options), force=options.force or options.dry_run)
 
 
-def _is_plain_average(options: Namespace) -> bool:
+def _is_plain_average(options: Namespace, chosen: Chosen) -> bool:
     """Whether tensors are averaged as they are, and nothing else is asked for: no network is needed for that."""
     others = ("model", "data", "terms", "correct", "report", "target", "width")
-    return (
-        options.verb == "fuse"
-        and not method_named(options.method).matches
-        and not any(getattr(options, name) for name in others)
-    )
+    return options.verb == "fuse" and not chosen.row.matches and not any(getattr(options, name) for name in others)
 
 
 def wanted_type(options: Namespace) -> torch.dtype | None:

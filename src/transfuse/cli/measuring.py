@@ -75,7 +75,7 @@ def report(options: Namespace) -> Outcome:
     check_new(options.out, force=options.force)
     chosen = chosen_method(options)
     check_measures(options)
-    job = prepared(options, options.models)
+    job = prepared(options, chosen, options.models)
     modules = job.modules()
     evaluate = evaluation(options, modules[0])
     fusion: Any = fuse(

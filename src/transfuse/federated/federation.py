@@ -17,9 +17,10 @@ from torch import nn
 from ..arguments import NETWORK, NUMBER, SEED, SWITCH, TEXT, Kind, check_arguments, count, mapping, optional
 from ..corrections import NONE, ChosenCorrection
 from ..errors import InputError
-from ..fusing import Chosen, FusedStates
+from ..fusing import FusedStates
 from ..fusing.elsewhere import ENDINGS, Sent, received
 from ..layout import LAYOUT, Layout
+from ..methods import Chosen
 from ..modules import state_of, unwrapped
 from ..tracing import trace
 from ..types import State

@@ -1,7 +1,7 @@
 """`align`: a network in the order of another one, which computes what it did before.
 
 In: two modules of the same widths. Out: a copy of one, with its units in the order of the other. The work is done by
-`fuse`; here the result is held to be a permutation, and brought to the form of the reference.
+`fused_networks`; here the result is held to be a permutation, and brought to the form of the reference.
 """
 
 from __future__ import annotations
@@ -12,13 +12,14 @@ from torch import nn
 
 from ..arguments import NETWORK, SEED, TEXT, check_arguments, optional
 from ..barycenter import Plan, in_form_of
+from ..corrections import NONE, ChosenCorrection
 from ..errors import InputError, listing
 from ..layout import LAYOUT, Layout
 from ..lazy import in_type, working_state, working_type
+from ..methods import Chosen
 from ..modules import model_state, unwrapped, with_state
 from ..types import State
-from .checking import Chosen
-from .networks import fuse, traced_layout
+from .networks import Wanted, fused_networks, traced_layout
 
 
 def align(  # noqa: PLR0913
@@ -48,14 +49,12 @@ def align(  # noqa: PLR0913
         model=(model, NETWORK), to=(to, NETWORK), layout=(layout, optional(LAYOUT)), method=(method, TEXT),
         seed=(seed, SEED),
     )  # fmt: skip
-    row = Chosen.of(method, options).row  # before the work: wrong ones are refused
+    chosen = Chosen.of(method, options)  # before the work: wrong ones are refused
     model, to = unwrapped(model), unwrapped(to)
     layout = layout or traced_layout([to, model], example_inputs)
     _check_alignable(layout, model_state(to), model_state(model))
-    fusion = fuse(
-        [to, model], example_inputs, layout=layout, weights=[1.0, 1.0], correct="none", method=method, data=data,
-        seed=seed, **options,
-    )  # fmt: skip
+    wanted = Wanted(example_inputs, ChosenCorrection.of(NONE), layout=layout, weights=[1.0, 1.0], data=data, seed=seed)
+    fusion = fused_networks([to, model], chosen, wanted)
     if any(isinstance(coupling, Plan) for coupling in fusion.states.couplings[1].couplings.values()):
         raise InputError(
             f"method {method} mixes units here, so the network would compute something else; choose one that matches "
@@ -66,7 +65,7 @@ def align(  # noqa: PLR0913
     own = model_state(twin)
     kind = working_type([own, model_state(to)])
     reference, turned = working_state(model_state(to), kind), fusion.states.rotated
-    moved = in_form_of(reference, working_state(own, kind), fusion.layout, turned, balance=row.balance)
+    moved = in_form_of(reference, working_state(own, kind), fusion.layout, turned, balance=chosen.row.balance)
     return with_state(twin, {name: in_type(name, tensor, own[name].dtype, own) for name, tensor in moved.items()})
 
 

@@ -6,7 +6,7 @@ The models are never modified. Everything that cannot work is refused before wor
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from torch import Tensor, nn
@@ -27,7 +27,7 @@ from ..arguments import (
 from ..corrections import AUTO, AUTO_AIM, ChosenCorrection
 from ..errors import InputError
 from ..layout import LAYOUT, Layout, all_balanced, folded
-from ..methods import Method
+from ..methods import Chosen, Method
 from ..modules import (
     Arguments,
     acts_otherwise_in_training,
@@ -44,7 +44,7 @@ from ..progress import Progress
 from ..synthetic import SyntheticInputs
 from ..tracing import trace
 from ..types import Forward, State
-from .checking import Chosen, Ready, check_fit, network_list
+from .checking import Ready, check_fit, network_list
 from .correcting import Parents, corrected
 from .inputs import Inputs, TermsName
 from .pipeline import fused_states
@@ -121,40 +121,61 @@ def fuse(  # noqa: PLR0913
         progress=(progress, PROGRESS), check=(check, SWITCH), outputs=(outputs, optional(FUNCTION)), aim=(aim, TEXT),
     )  # fmt: skip
     chosen = Chosen.of(method, options)
-    row = chosen.row
-    how = _Wanted(
-        example_inputs, row, ChosenCorrection.of(correct or row.correct, aim), forward, outputs, data,
-        synthetic=synthetic, check=check,
+    wanted = Wanted(
+        example_inputs, ChosenCorrection.of(correct or chosen.row.correct, aim), weights=weights, target=target,
+        layout=layout, data=data, terms=terms, synthetic=synthetic, forward=forward, outputs=outputs, seed=seed,
+        progress=progress, check=check,
     )  # fmt: skip
-    with alone():
-        given = _Given.of(models, target, layout, how)
-        ready = Ready.of(given.states, given.layout, weights=weights, widths=given.widths)
-        inputs = given.inputs(how, seed, progress)
-        layout = ready.layout_for(row)
-        seen = _comparable(given, layout, row) if inputs.matching else given.models
-        activations = inputs.activations(seen, layout, terms or row.terms)
-    states = fused_states(chosen, ready, activations, seed=seed, progress=progress)
-    with alone():
-        return _finished(given, how, states, inputs, progress)
+    return fused_networks(models, chosen, wanted)
 
 
-@dataclass(frozen=True, eq=False)
-class _Wanted:
-    """What was asked for beside the models: what networks are run on, and what is done at the end."""
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Wanted:
+    """What is asked for beside the models and the method, in the words of `fuse`; the correction is looked up."""
 
-    example_inputs: Any
-    row: Method
-    correction: ChosenCorrection
-    forward: Forward | None
-    outputs: Callable[[Any], Any] | None
-    data: Any
-    synthetic: bool
-    check: bool
+    example_inputs: Any = field(kw_only=False)
+    correction: ChosenCorrection = field(kw_only=False)
+    weights: Sequence[float] | None = None
+    target: nn.Module | Widths | None = None
+    layout: Layout | None = None
+    data: Any = None
+    terms: str | None = None
+    synthetic: bool = True
+    forward: Forward | None = None
+    outputs: Callable[[Any], Any] | None = None
+    seed: int = 0
+    progress: Progress = False
+    check: bool = True
 
     @property
     def example(self) -> Arguments | None:
         """The example inputs, if there are any."""
         return None if self.example_inputs is None else Arguments.of(self.example_inputs)
+
+
+def fused_networks(models: Sequence[nn.Module], chosen: Chosen, wanted: Wanted) -> Fusion:
+    """Fuse networks by a method that is looked up: what `fuse`, `align` and the command share.
+
+    Args:
+        models: One or more modules.
+        chosen: The method and its options.
+        wanted: What else is asked for.
+
+    Raises:
+        InputError: models or proportions cannot be used as given.
+        LayoutError: the models do not fit one layout, with every difference.
+    """
+    row = chosen.row
+    with alone():
+        given = _Given.of(models, wanted)
+        ready = Ready.of(given.states, given.layout, weights=wanted.weights, widths=given.widths)
+        inputs = given.inputs(wanted)
+        layout = ready.layout_for(row)
+        seen = _comparable(given, layout, row) if inputs.matching else given.models
+        activations = inputs.activations(seen, layout, wanted.terms or row.terms)
+    states = fused_states(chosen, ready, activations, seed=wanted.seed, progress=wanted.progress)
+    with alone():
+        return _finished(given, wanted, row, states, inputs)
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,9 +190,9 @@ class _Given:
     notes: list[str]
 
     @staticmethod
-    def of(models: Sequence[nn.Module], target: Any, layout: Layout | None, how: _Wanted) -> _Given:
+    def of(models: Sequence[nn.Module], how: Wanted) -> _Given:
         """What was given, checked; the first model is traced if there is no layout."""
-        given = network_list(models)
+        given, target = network_list(models), how.target
         notes = [f"model {number}: {text}" for number, each in enumerate(given, 1) if (text := told_unwrapped(each))]
         own = [unwrapped(model) for model in given]
         notes += [TRAINING] if own[0].training and acts_otherwise_in_training(own[0]) else []
@@ -181,7 +202,7 @@ class _Given:
             target = unwrapped(target)
             check_copies(target, "target")
         wide = [*own, target] if isinstance(target, nn.Module) else own
-        layout = layout or traced_layout(wide, how.example_inputs, how.outputs)
+        layout = how.layout or traced_layout(wide, how.example_inputs, how.outputs)
         states = [{name: tensor.detach() for name, tensor in model_state(model).items()} for model in own]
         check_fit(layout, states)  # before any other network is run
         if how.outputs is not None:  # what is compared would be picked out of outputs that cannot be looked into
@@ -199,20 +220,20 @@ class _Given:
         """The module that the fused state is put into."""
         return self.target if isinstance(self.target, nn.Module) else self.models[0]
 
-    def inputs(self, how: _Wanted, seed: int, progress: Progress) -> Inputs:
+    def inputs(self, how: Wanted) -> Inputs:
         """The data, and synthetic inputs in place of it or beside it."""
         batches = None if how.data is None else Batches.of(how.data, forward=how.forward)
         example = how.example if how.synthetic else None
         how.correction.check(self.models[0], inputs=batches is not None or example is not None)
         example = example if how.correction.wanted else None
         made = SyntheticInputs.of(
-            self.models, example, plain=how.correction.name != AUTO, data=batches is not None, seed=seed,
-            streams=bool(self.layout.rotating), progress=progress,
+            self.models, example, plain=how.correction.name != AUTO, data=batches is not None, seed=how.seed,
+            streams=bool(self.layout.rotating), progress=how.progress,
         )  # fmt: skip
         return Inputs(batches, made)
 
 
-def _finished(given: _Given, how: _Wanted, states: FusedStates, inputs: Inputs, progress: Progress) -> Fusion:
+def _finished(given: _Given, how: Wanted, row: Method, states: FusedStates, inputs: Inputs) -> Fusion:
     """Modules with the fused states, held to their models and corrected."""
     fused = with_state(given.into, states.state)
     if not isinstance(given.target, nn.Module | None) and how.example_inputs is not None:
@@ -223,8 +244,8 @@ def _finished(given: _Given, how: _Wanted, states: FusedStates, inputs: Inputs, 
     check = given.held.held_to(
         [twin if own.reversible else None for twin, own in zip(aligned, states.couplings, strict=True)]
     )
-    parents = Parents(given.models, aligned, states.weights, given.layout, couplings, how.row.balance)
-    model, correction = corrected(how.correction, fused, parents, inputs, progress)
+    parents = Parents(given.models, aligned, states.weights, given.layout, couplings, row.balance)
+    model, correction = corrected(how.correction, fused, parents, inputs, how.progress)
     told = replace(check, note="; ".join(filter(None, [*given.notes, check.note])))
     return Fusion(model, aligned, states, tuple(given.models), correction, told)
 

@@ -30,9 +30,10 @@ from ..barycenter import CouplingMatrices, Problem, barycenter_of
 from ..errors import InputError
 from ..layout import LAYOUT, Layout
 from ..lazy import working_type
+from ..methods import Chosen
 from ..progress import Progress, watching
 from ..types import State
-from .checking import Chosen, Ready, check_states, warn_of_widths
+from .checking import Ready, check_states, warn_of_widths
 from .elsewhere import ENDINGS, SENT, Sent, received
 from .results import FusedStates
 from .widths import WIDTHS, Widths
