@@ -13,7 +13,8 @@ from functools import cached_property
 from torch import Tensor
 
 from ..layout import Layout
-from ..layout.moving import Axes, Pair, Sliced, carried, carried_rows
+from ..layout.moving import Axes, Pair, carried, carried_rows
+from ..layout.slicing import Sliced
 from ..types import State
 from .coupling import Coupling, Couplings, start_coupling
 from .sums import squared
