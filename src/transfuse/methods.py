@@ -40,8 +40,10 @@ from .barycenter import (
     shuffled,
 )
 from .errors import InputError, listing
+from .progress import unwatched
 from .renamed import telling_new_names, told_renamed
 from .types import Watch
+from .workers import mapped
 
 if TYPE_CHECKING:
     Random = np.random.Generator  # numpy loads `random`, a dozen modules, when it is first asked for
@@ -154,13 +156,22 @@ def _auto(
 ) -> Found:
     """The best, by the objective, of joint sweeps from several starts: unmatched, layer by layer, and shuffled."""
     starts = [[packed(own) for own in each] for each in _auto_starts(problem, rng, restarts, start)]
-    tries = [
-        jointly(
-            problem, each, signs=True, rng=rng, sweeps=sweeps, watch=_within(watch, f"start {number} of {len(starts)}")
-        )
-        for number, each in enumerate(starts, start=1)
-    ]
+    # Every start draws from a random state of its own: what it finds is the same, wherever it is sought.
+    drawn = list(zip(starts, rng.spawn(len(starts)), strict=True))
+    if problem.executor is None:
+        told = [_within(watch, f"start {number} of {len(starts)}") for number in range(1, len(starts) + 1)]
+        tries = [_tried(problem, sweeps, each, tell) for each, tell in zip(drawn, told, strict=True)]
+    else:
+        tries = mapped(partial(_tried, replace(problem, executor=None), sweeps), drawn, problem.executor)
     return min(tries, key=lambda found: found[1][-1].objective)
+
+
+def _tried(
+    problem: Problem, sweeps: int, start: tuple[list[dict[str, Coupling]], Random], watch: Watch = unwatched
+) -> Found:
+    """Joint sweeps from one start, with its own random state."""
+    couplings, rng = start
+    return jointly(problem, couplings, signs=True, rng=rng, sweeps=sweeps, watch=watch)
 
 
 def _auto_starts(problem: Problem, rng: Random, restarts: int, start: Start) -> list[list[dict[str, Coupling]]]:

@@ -44,6 +44,7 @@ from ..progress import Progress
 from ..synthetic import SyntheticInputs
 from ..tracing import trace
 from ..types import Forward, State
+from ..workers import WORKERS, Workers
 from .checking import Ready, check_fit, network_list
 from .correcting import Parents, corrected
 from .inputs import Inputs, TermsName
@@ -61,7 +62,8 @@ def fuse(  # noqa: PLR0913
     weights: Sequence[float] | None = None, target: nn.Module | Widths | None = None,
     layout: Layout | None = None, data: Any = None, terms: TermsName | None = None, correct: str | None = None,
     synthetic: bool = True, forward: Forward | None = None, outputs: Callable[[Any], Any] | None = None, seed: int = 0,
-    progress: Progress = False, check: bool = True, aim: str = AUTO_AIM, **options: Any,
+    progress: Progress = False, check: bool = True, aim: str = AUTO_AIM, workers: Workers = 0,
+    **options: Any,
 ) -> Fusion:  # fmt: skip
     """Fuse trained networks of one architecture, of equal or different widths, into one.
 
@@ -97,6 +99,7 @@ def fuse(  # noqa: PLR0913
             too. `Fusion.check` tells what it took: a few forward passes.
         aim: What a correction aims at: `mean`, the mean of the models' outputs; `evidence`, the mean of what they hold
             for each class; or `auto`: evidence where some classes are named by some of the models only.
+        workers: Processes or an executor that help to couple the models; see `fuse_states`.
         **options: Options of the method; `transfuse.METHODS[method].options` lists them.
 
     Raises:
@@ -119,12 +122,13 @@ def fuse(  # noqa: PLR0913
         layout=(layout, optional(LAYOUT)), terms=(terms, optional(TEXT)), correct=(correct, optional(TEXT)),
         synthetic=(synthetic, SWITCH), forward=(forward, optional(FUNCTION)), seed=(seed, SEED),
         progress=(progress, PROGRESS), check=(check, SWITCH), outputs=(outputs, optional(FUNCTION)), aim=(aim, TEXT),
+        workers=(workers, WORKERS),
     )  # fmt: skip
     chosen = Chosen.of(method, options)
     wanted = Wanted(
         example_inputs, ChosenCorrection.of(correct or chosen.row.correct, aim), weights=weights, target=target,
         layout=layout, data=data, terms=terms, synthetic=synthetic, forward=forward, outputs=outputs, seed=seed,
-        progress=progress, check=check,
+        progress=progress, check=check, workers=workers,
     )  # fmt: skip
     return fused_networks(models, chosen, wanted)
 
@@ -146,6 +150,7 @@ class Wanted:
     seed: int = 0
     progress: Progress = False
     check: bool = True
+    workers: Workers = 0
 
     @property
     def example(self) -> Arguments | None:
@@ -173,7 +178,9 @@ def fused_networks(models: Sequence[nn.Module], chosen: Chosen, wanted: Wanted) 
         layout = ready.layout_for(row)
         seen = _comparable(given, layout, row) if inputs.matching else given.models
         activations = inputs.activations(seen, layout, wanted.terms or row.terms)
-    states = fused_states(chosen, ready, activations, seed=wanted.seed, progress=wanted.progress)
+    states = fused_states(
+        chosen, ready, activations, seed=wanted.seed, progress=wanted.progress, workers=wanted.workers
+    )
     with alone():
         return _finished(given, wanted, row, states, inputs)
 

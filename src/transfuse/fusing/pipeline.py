@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -33,6 +34,7 @@ from ..lazy import working_type
 from ..methods import Chosen
 from ..progress import Progress, watching
 from ..types import State
+from ..workers import WORKERS, Workers, executing
 from .checking import Ready, check_states, warn_of_widths
 from .elsewhere import ENDINGS, SENT, Sent, received
 from .results import FusedStates
@@ -46,7 +48,7 @@ def fuse_states(  # noqa: PLR0913
     states: Sequence[Sent], layout: Layout, *, method: str = "auto", weights: Sequence[float] | None = None,
     widths: Widths | None = None, activations: Terms | None = None, aligned: bool = True,
     low_memory: bool = False, seed: int = 0, progress: Progress = False, may_lack: Collection[str] = (),
-    couplings: Sequence[State | None] | None = None, **options: Any,
+    couplings: Sequence[State | None] | None = None, workers: Workers = 0, **options: Any,
 ) -> FusedStates:  # fmt: skip
     """Fuse states on a layout, without running any network.
 
@@ -69,13 +71,16 @@ def fuse_states(  # noqa: PLR0913
         couplings: Couplings to start from, for each state those that an earlier fusion found (`FusedStates.couplings`)
             or matrices [target units, model units] by space, or None where nothing is known. If all are known, `auto`
             starts nowhere else, and `vanilla` is the average along them.
+        workers: Processes that help, 0 for none; or any `concurrent.futures.Executor` (of Dask, Ray, MPI, Slurm). The
+            starts of `auto`, and the models in a layer of `ot`, `wb` and `gwb`, are coupled apart; other methods go on
+            as they are. The result is the same.
         **options: Options of the method; `transfuse.METHODS[method].options` lists them.
     """
     check_arguments(
         states=(states, SENT), layout=(layout, LAYOUT), method=(method, TEXT), weights=(weights, optional(WEIGHTS)),
         widths=(widths, optional(WIDTHS)), activations=(activations, optional(ACTIVATIONS)),
         aligned=(aligned, SWITCH), low_memory=(low_memory, SWITCH), seed=(seed, SEED), progress=(progress, PROGRESS),
-        may_lack=(may_lack, ENDINGS), couplings=(couplings, optional(COUPLINGS)),
+        may_lack=(may_lack, ENDINGS), couplings=(couplings, optional(COUPLINGS)), workers=(workers, WORKERS),
     )  # fmt: skip
     chosen = Chosen.of(method, options)
     if chosen.row.terms not in (None, "weights") and activations is None:
@@ -88,13 +93,14 @@ def fuse_states(  # noqa: PLR0913
     layout.check(*named)
     ready = Ready.of(named, layout, weights=weights, widths=widths, couplings=couplings)
     return fused_states(
-        chosen, ready, activations, aligned=aligned, low_memory=low_memory, seed=seed, progress=progress
-    )
+        chosen, ready, activations, aligned=aligned, low_memory=low_memory, seed=seed, progress=progress,
+        workers=workers,
+    )  # fmt: skip
 
 
 def fused_states(  # noqa: PLR0913
     chosen: Chosen, ready: Ready, activations: Terms | None = None, *, aligned: bool = True,
-    low_memory: bool = False, seed: int = 0, progress: Progress = False,
+    low_memory: bool = False, seed: int = 0, progress: Progress = False, workers: Workers = 0,
 ) -> FusedStates:  # fmt: skip
     """Fuse what was checked before: the pipeline that `fuse`, `fuse_states` and the command share.
 
@@ -106,19 +112,22 @@ def fused_states(  # noqa: PLR0913
         low_memory: Keep no tensor of lazy states; see `fuse_states`.
         seed: Seed of the order of sweeps and of restarts.
         progress: Show how far it is; see `fuse`.
+        workers: Who helps to couple; see `fuse_states`.
 
     Raises:
         InputError: the numbers in the states cannot be fused.
     """
+    if low_memory and workers:
+        raise InputError("low_memory keeps no tensor, and workers are sent tensors; leave one of them out")
     started = time.perf_counter()
     row, states = chosen.row, ready.states
     layout = ready.layout_for(row)
     check_states(states, layout, working_type(states))
     warn_of_widths(ready)
     rng, given = np.random.default_rng(seed), Problem(states, layout, ready.shares, ready.widths, known=ready.known)
-    with watching(progress, chosen.method) as watch:
+    with watching(progress, chosen.method) as watch, executing(workers) as executor:
         center = barycenter_of(
-            given, lambda problem: row.couple(problem, rng, watch, **chosen.options),
+            replace(given, executor=executor), lambda problem: row.couple(problem, rng, watch, **chosen.options),
             beside=activations.beside if activations else None, balance=row.balance, order_free=row.order_free,
             low_memory=low_memory, aligned=aligned,
         )  # fmt: skip
