@@ -5,6 +5,7 @@ for torch. A new public name is added here, and nowhere else.
 """
 
 from . import plots
+from .comparison import Comparison, compare
 from .corrections import CORRECTIONS, Corrected, Correction, correct
 from .errors import (
     CollapseWarning,
@@ -32,6 +33,7 @@ __all__ = [
     "Barrier",
     "Block",
     "CollapseWarning",
+    "Comparison",
     "Corrected",
     "Correction",
     "Federation",
@@ -63,6 +65,7 @@ __all__ = [
     "align",
     "barrier",
     "chain",
+    "compare",
     "correct",
     "evaluator",
     "fuse",

@@ -6,6 +6,8 @@ that they say the same. No drawing here.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -15,6 +17,7 @@ from .records import Barrier, Mark, Plane
 
 # Names of places on the segment between two networks, by their position on it.
 PLACES = {0.0: "model 1", 0.5: "midpoint", 1.0: "model 2"}
+LONGEST = 24  # characters of a name below the end of a segment: two longer ones would meet
 OFF = 0.01  # of the plane's width: a network nearer to the plane than this is drawn as if it were on it
 FLAT = 1e-12  # of the lowest value: a plane whose values differ by less has one colour, for the rest is rounding
 LOWEST = 0.01  # of the range of values: how high the first contour is above the lowest value
@@ -88,14 +91,29 @@ def short_number(value: float) -> str:
     return f"{value:.0f}" if abs(value) >= 1000 else f"{value:.3g}"
 
 
-def barrier_label(name: str, barrier: Barrier, metric: str | None = None) -> str:
-    """The name of a curve in a legend, with the height of its barrier.
+def barrier_label(name: str, barriers: Barrier | Sequence[Barrier], metric: str | None = None) -> str:
+    """The name of a curve in a legend, with the height of its barrier; of several the mean, and the least and the most.
 
     Example:
-        >>> barrier_label("aligned", Barrier({"loss": np.array([1.0, 3.0, 1.0])}, np.array([0.0, 0.5, 1.0])))
-        'aligned (barrier 2)'
+        >>> low, high = (Barrier({"loss": np.array([1.0, top, 1.0])}, np.array([0.0, 0.5, 1.0])) for top in (2.0, 4.0))
+        >>> barrier_label("aligned", low), barrier_label("aligned", [low, high])
+        ('aligned (barrier 1)', 'aligned (barrier 2, from 1 to 3)')
     """
-    return f"{name} (barrier {short_number(barrier.height(metric))})"
+    given = [barriers] if isinstance(barriers, Barrier) else barriers
+    heights = [each.height(metric) for each in given]
+    span = f", from {short_number(min(heights))} to {short_number(max(heights))}" if len(heights) > 1 else ""
+    return f"{name} (barrier {short_number(float(np.mean(heights)))}{span})"
+
+
+def places_between(ends: Sequence[str]) -> dict[float, str]:
+    """Names of places on the segment between two networks of these names, by their position; long names are cut.
+
+    Example:
+        >>> places_between(["seed-0", "a-network-with-a-very-long-name"])
+        {0.0: 'seed-0', 0.5: 'midpoint', 1.0: 'a-network-with-a-very-l…'}
+    """
+    start, end = (name if len(name) <= LONGEST else name[: LONGEST - 1] + "…" for name in ends)
+    return {0.0: start, 0.5: PLACES[0.5], 1.0: end}
 
 
 def mark_label(mark: Mark, plane: Plane) -> str:

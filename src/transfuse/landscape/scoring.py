@@ -20,6 +20,8 @@ from ..modules import evaluating
 
 Scores = Callable[[Any, Any], Mapping[str, Tensor]]
 OutputsAndTargets = Callable[[nn.Module, Any], tuple[Any, Any]]
+# Words in names of metrics of which more is better; of all others less is.
+MORE_IS_BETTER = ("accuracy", "acc", "auc", "auroc", "bleu", "dice", "f1", "iou", "map", "precision", "r2", "recall")
 IGNORED = -100  # the target by which torch marks what does not count, such as padding
 
 
@@ -36,6 +38,29 @@ def classification(outputs: Tensor, targets: Tensor) -> dict[str, Tensor]:
     counted = targets != IGNORED
     losses = nn.functional.cross_entropy(outputs, targets, reduction="none", ignore_index=IGNORED)
     return {"loss": losses[counted], "error": 100.0 * (outputs.argmax(1) != targets)[counted].float()}
+
+
+def classification_with_accuracy(outputs: Tensor, targets: Tensor) -> dict[str, Tensor]:
+    """What `classification` gives, and the accuracy: 100 where the largest output is the target.
+
+    Example:
+        >>> scores = classification_with_accuracy(torch.tensor([[0.0, 9.0], [9.0, 0.0]]), torch.tensor([1, 1]))
+        >>> scores["accuracy"]
+        tensor([100.,   0.])
+    """
+    scores = classification(outputs, targets)
+    return {**scores, "accuracy": 100.0 - scores["error"]}
+
+
+def more_is_better(metric: str) -> bool:
+    """Whether larger values of a metric are better ones, as its name tells; without such a name, smaller ones are.
+
+    Example:
+        >>> more_is_better("top-5 accuracy"), more_is_better("loss"), more_is_better("value")
+        (True, False, False)
+    """
+    words = "".join(each if each.isalnum() else " " for each in metric.lower()).split()
+    return any(word in MORE_IS_BETTER for word in words)
 
 
 def outputs_and_targets(model: nn.Module, batch: Any) -> tuple[Any, Any]:
@@ -64,6 +89,11 @@ class Evaluator:
     batches: Iterable[Any]
     scores: Scores
     forward: OutputsAndTargets
+
+    @property
+    def measures_classes(self) -> bool:
+        """Whether outputs are class scores: the measure is loss, error or accuracy, and none of the user's own."""
+        return self.scores in (classification, classification_with_accuracy)
 
     def __call__(self, model: nn.Module) -> dict[str, float]:
         """The mean of each score of a module, in evaluation mode and without gradients."""

@@ -22,11 +22,13 @@ class Table:
         head: A title for each column.
         rows: For each row its name and its cells.
         emphasised: Names of the rows that stand out.
+        best: Cells that hold the best value of their column, by the name of the row and the title of the column.
     """
 
     head: Sequence[str]
     rows: Sequence[Sequence[str]]
     emphasised: Collection[str] = ()
+    best: Collection[tuple[str, str]] = ()
 
 
 def result_table(results: Results) -> Table:
