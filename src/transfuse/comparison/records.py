@@ -14,9 +14,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from .. import plots
 from ..errors import InputError
 from ..landscape import Barrier, Plane
+from ..plots import barriers as barriers_drawn
+from ..plots import planes as planes_drawn
 from ..report import Table
 from .tabulating import long_table, summary_table
 from .typesetting import as_html, as_text
@@ -137,7 +138,7 @@ class Comparison:
         """
         if not self.barriers:
             raise InputError("no barrier was measured: the networks of each group have different widths")
-        return plots.barriers(self.barriers, metric=metric)
+        return barriers_drawn(self.barriers, metric=metric)
 
     def plot_planes(self, *, metric: str | None = None) -> Figure:
         """Draw the planes of all methods beside each other, in the same colours for the same values.
@@ -150,7 +151,7 @@ class Comparison:
         """
         if not self.planes:
             raise InputError("no plane was measured; pass planes=21, points along each side, to `compare`")
-        return plots.planes(self.planes, metric=metric)
+        return planes_drawn(self.planes, metric=metric)
 
     def save(self, folder: str | os.PathLike[str]) -> Path:
         """Write everything to a folder: tables, numbers, how they came about, and figures if matplotlib is installed.
