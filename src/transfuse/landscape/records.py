@@ -10,7 +10,7 @@ import json
 import math
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 from zipfile import BadZipFile
@@ -51,14 +51,6 @@ class Record:
         if metric not in self.values:
             raise InputError(f"no metric is called {metric!r}; the metrics: {', '.join(self.metrics)}")
         return self.values[metric]
-
-    def led_by(self, metric: str) -> Self:
-        """The same record with a metric first: the one that is shown by default.
-
-        Raises:
-            InputError: there is no such metric; it names those that there are.
-        """
-        return replace(self, values={metric: self.of(metric), **self.values})
 
     def plain(self) -> dict[str, Any]:
         """The record as JSON can hold it; `restored` gives it back."""
