@@ -88,7 +88,7 @@ def test_a_plane_has_its_marks_in_place_and_equal_scales(tmp_path):
     assert places == [(mark.x, mark.y) for mark in PLANE.marks]
     names = [text.get_text() for text in axes.texts]
     assert names[0] == "model 1"
-    assert names[3].startswith("far (")
+    assert names[3].startswith("far\n(")
     assert names[3].endswith(" off the plane)")
     assert axes.get_aspect() == 1
     drawn(figure, tmp_path / "plane.svg")

@@ -29,7 +29,7 @@ from .arguments import (
 )
 from .barycenter import Step
 from .errors import InputError, listing
-from .landscape import Barrier, ModuleOrState, Plane, cosines
+from .landscape import Barrier, ModuleOrState, Plane, cosines, more_is_better
 from .landscape.pictures import (
     barrier_label,
     contour_levels,
@@ -40,7 +40,7 @@ from .landscape.pictures import (
     short_number,
 )
 from .modules import state_of
-from .types import State
+from .types import Array, State
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -138,11 +138,12 @@ def barriers(
             markevery=max(1, len(own[0].positions) // 12),
             label=barrier_label(name, own, metric),
         )
-    axes.set_ylabel(label or metric or next(iter(given.values()))[0].metrics[0])
+    shown = metric or next(iter(given.values()))[0].metrics[0]
+    axes.set_ylabel(label or shown)
     places = places_between(ends)
     axes.set_xticks(list(places), list(places.values()))
     axes.margins(x=0.02)
-    if all((each.of(metric) >= 0).all() for own in given.values() for each in own):
+    if not more_is_better(shown) and all((each.of(metric) >= 0).all() for own in given.values() for each in own):
         axes.set_ylim(0, axes.get_ylim()[1] * 1.05)
     axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.12), handlelength=1.5)  # below: curves fill the rest
     return _of(axes)
@@ -185,7 +186,7 @@ def plane(
         levels=(levels, LEVELS), axes=(axes, AXES),
     )  # fmt: skip
     values = plane.of(metric)
-    edges = contour_levels(values, levels) if isinstance(levels, int) else list(levels)
+    edges = _levels(plane, metric, values, levels) if isinstance(levels, int) else list(levels)
     axes = axes or _figure(HALF_COLUMN, _height(plane)).subplots()
     axes.set_facecolor("0.85")  # where a value is not finite, nothing is drawn
     shown = np.ma.masked_invalid(values)
@@ -219,7 +220,8 @@ def planes(surfaces: Mapping[str, Plane], *, metric: str | None = None, columns:
     check_arguments(surfaces=(surfaces, PLANES), metric=(metric, NAME), columns=(columns, count(1)))
     if not surfaces:
         raise InputError("surfaces is empty: there are no planes to draw; give one or more, by name")
-    shared = contour_levels(np.concatenate([each.of(metric).ravel() for each in surfaces.values()]), 11)
+    first = next(iter(surfaces.values()))
+    shared = _levels(first, metric, np.concatenate([each.of(metric).ravel() for each in surfaces.values()]), 11)
     columns = min(columns, len(surfaces))
     rows = -(-len(surfaces) // columns)
     figure = _figure(HALF_COLUMN * columns, max(map(_height, surfaces.values())) * rows)
@@ -354,6 +356,11 @@ def _of(axes: Axes) -> Figure:
     return figure
 
 
+def _levels(plane: Plane, metric: str | None, values: Array, count: int) -> list[float]:
+    """Levels of contours, narrow where values of this metric are good."""
+    return contour_levels(values, count, more_is_better=more_is_better(metric or plane.metrics[0]))
+
+
 def _height(plane: Plane) -> float:
     """The height in inches at which both axes of a plane have one scale, beside the bar of colours."""
     return float(np.clip(0.75 * HALF_COLUMN * np.ptp(plane.y) / np.ptp(plane.x) + 0.45, 1.6, 4.5))
@@ -368,7 +375,8 @@ def _marks(axes: Axes, plane: Plane) -> None:
     for number, mark in enumerate(plane.marks):
         axes.plot(mark.x, mark.y, MARKERS[number % len(MARKERS)], color="white", markeredgecolor="black", markersize=5)
         left = mark.x > middle
+        label = mark_label(mark, plane).replace(" (", "\n(")  # in two lines, where one might leave the map
         axes.annotate(
-            mark_label(mark, plane), (mark.x, mark.y), xytext=(-5 if left else 5, 4), textcoords="offset points",
+            label, (mark.x, mark.y), xytext=(-5 if left else 5, 4), textcoords="offset points",
             ha="right" if left else "left", path_effects=halo,
         )  # fmt: skip

@@ -23,8 +23,10 @@ FLAT = 1e-12  # of the lowest value: a plane whose values differ by less has one
 LOWEST = 0.01  # of the range of values: how high the first contour is above the lowest value
 
 
-def contour_levels(values: ArrayLike, count: int) -> list[float]:
+def contour_levels(values: ArrayLike, count: int, *, more_is_better: bool = False) -> list[float]:
     """Edges of bands from the lowest to the highest finite value, whose heights above the lowest grow by one factor.
+
+    Where more is better, depths below the highest value do so: bands are narrow where networks are good.
 
     Raises:
         InputError: no value is finite.
@@ -32,7 +34,11 @@ def contour_levels(values: ArrayLike, count: int) -> list[float]:
     Example:
         >>> [round(edge, 2) for edge in contour_levels([2.0, 102.0], 4)]
         [2.0, 3.0, 12.0, 102.0]
+        >>> [round(edge, 2) for edge in contour_levels([2.0, 102.0], 4, more_is_better=True)]
+        [2.0, 92.0, 101.0, 102.0]
     """
+    if more_is_better:
+        return [-edge for edge in reversed(contour_levels(-np.asarray(values, float), count))]
     finite = np.asarray(values, float)
     finite = finite[np.isfinite(finite)]
     if not len(finite):
