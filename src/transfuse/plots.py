@@ -7,6 +7,8 @@ without TeX. matplotlib is an extra, imported when a picture is made. No state o
 
 from __future__ import annotations
 
+import base64
+import io
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
@@ -323,6 +325,17 @@ def history(steps: Sequence[Step], *, axes: Axes | None = None) -> Figure:
     axes.set_ylabel("objective")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     return _of(axes)
+
+
+def inline_picture(draw: Callable[[], Figure]) -> str:
+    """A figure as an image inside of a page, for notebooks; nothing where it cannot be drawn."""
+    try:
+        figure = draw()
+    except InputError:  # without matplotlib, or with nothing to draw, a notebook shows the table alone
+        return ""
+    drawn = io.BytesIO()
+    figure.savefig(drawn, format="svg")
+    return f'<img alt="" src="data:image/svg+xml;base64,{base64.b64encode(drawn.getvalue()).decode()}">'
 
 
 def _check_alike(own: State, states: Mapping[str, State]) -> None:

@@ -117,7 +117,7 @@ def report(options: Namespace) -> Outcome:
     modules = job.modules()
     evaluate = evaluation(options, modules[0])
     fusion: Any = fuse(
-        modules, job.inputs, layout=job.layout, method=options.method, weights=options.weights,
+        modules, job.inputs, layout=job.layout, method=chosen.method, weights=options.weights,
         seed=options.seed, progress=not options.quiet, **chosen.options,
     )  # fmt: skip
     with workers_of(options) as workers:

@@ -5,18 +5,18 @@ Plain numbers and records of landscapes: no networks, no functions, so that all 
 
 from __future__ import annotations
 
-import base64
-import io
 import math
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from ..errors import InputError
 from ..landscape import Barrier, Plane
 from ..plots import barriers as barriers_drawn
+from ..plots import inline_picture
 from ..plots import planes as planes_drawn
 from ..report import Table
 from .tabulating import long_table, summary_table
@@ -184,15 +184,5 @@ class Comparison:
 
     def _repr_html_(self) -> str:
         """The table and a small picture of the barriers: notebooks show it."""
-        notes = "".join(f"<p>{note}</p>" for note in self.notes)
-        return as_html(self.table()) + self._picture() + notes
-
-    def _picture(self) -> str:
-        """The barriers as a picture inside a page; nothing where none can be drawn."""
-        try:
-            figure = self.plot()
-        except InputError:
-            return ""
-        drawn = io.BytesIO()
-        figure.savefig(drawn, format="svg")
-        return f'<img alt="barriers" src="data:image/svg+xml;base64,{base64.b64encode(drawn.getvalue()).decode()}">'
+        notes = "".join(f"<p>{escape(note)}</p>" for note in self.notes)
+        return as_html(self.table()) + inline_picture(self.plot) + notes

@@ -19,7 +19,7 @@ from ..barycenter import Couplings
 from ..errors import InputError, LayoutError, WidthWarning, listing
 from ..layout import Layout
 from ..lazy import entries_of
-from ..methods import Method, method_named
+from ..methods import METHODS, Method, method_key
 from ..modules import place_of, shares_of
 from ..types import State
 from .known import known_couplings
@@ -100,7 +100,8 @@ class Chosen:
         Raises:
             InputError: there is no such method, or options are wrong.
         """
-        row = method_named(method)
+        method = method_key(method)
+        row = METHODS[method]
         if problems := row.problems(options):
             raise InputError(listing(f"method {method} cannot take these options:", problems))
         return Chosen(method, row, options)

@@ -5,9 +5,10 @@ The models are never modified. Everything that cannot work is refused before wor
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 from torch import Tensor, nn
 
@@ -50,7 +51,7 @@ from .checking import Chosen, Ready, check_fit, network_list
 from .correcting import Parents, check_correction, corrected
 from .inputs import Inputs, TermsName
 from .pipeline import fused_states
-from .results import FusedStates, Fusion
+from .results import FusedStates, Fusion, Network
 from .verifying import Verified, verified
 from .widths import WIDTHS, Widths
 from .working import in_form_of, type_of, working_state
@@ -60,12 +61,12 @@ TRAINING = "model 1 is in training mode, and so the result is, too: call .eval()
 
 
 def fuse(  # noqa: PLR0913
-    models: Sequence[nn.Module], example_inputs: Any = None, *, method: str = "auto",
+    models: Sequence[Network], example_inputs: Any = None, *, method: str = "auto",
     weights: Sequence[float] | None = None, target: nn.Module | Widths | None = None,
     layout: Layout | None = None, data: Any = None, terms: TermsName | None = None, correct: str | None = None,
     synthetic: bool = True, forward: Forward | None = None, outputs: Callable[[Any], Any] | None = None, seed: int = 0,
     progress: Progress = False, check: bool = True, aim: str = AUTO_AIM, **options: Any,
-) -> Fusion:  # fmt: skip
+) -> Fusion[Network]:  # fmt: skip
     """Fuse trained networks of one architecture, of equal or different widths, into one.
 
     Args:
@@ -123,6 +124,7 @@ def fuse(  # noqa: PLR0913
         synthetic=(synthetic, SWITCH), forward=(forward, optional(FUNCTION)), seed=(seed, SEED),
         progress=(progress, PROGRESS), check=(check, SWITCH), outputs=(outputs, optional(FUNCTION)), aim=(aim, TEXT),
     )  # fmt: skip
+    started = time.perf_counter()
     chosen = Chosen.of(method, options)
     row = chosen.row
     how = _Wanted(
@@ -138,7 +140,8 @@ def fuse(  # noqa: PLR0913
         activations = inputs.activations(seen, layout, terms or row.terms)
     states = fused_states(chosen, ready, activations, seed=seed, progress=progress)
     with alone():
-        return _finished(given, how, states, inputs, progress)
+        done = _finished(given, how, states, inputs, progress)
+    return replace(done, seconds=time.perf_counter() - started)
 
 
 @dataclass(frozen=True, eq=False)
@@ -216,7 +219,7 @@ class _Given:
         return Inputs(batches, made)
 
 
-def _finished(given: _Given, how: _Wanted, states: FusedStates, inputs: Inputs, progress: Progress) -> Fusion:
+def _finished(given: _Given, how: _Wanted, states: FusedStates, inputs: Inputs, progress: Progress) -> Fusion[Any]:
     """Modules with the fused states, held to their models and corrected."""
     fused = with_state(given.into, states.state)
     if not isinstance(given.target, nn.Module | None) and how.example_inputs is not None:
@@ -298,9 +301,9 @@ def _check_alignable(layout: Layout, reference: State, state: State) -> None:
 
 
 def align(  # noqa: PLR0913
-    model: nn.Module, *, to: nn.Module, example_inputs: Any = None, layout: Layout | None = None,
+    model: Network, *, to: nn.Module, example_inputs: Any = None, layout: Layout | None = None,
     method: str = "auto", data: Any = None, seed: int = 0, **options: Any,
-) -> nn.Module:  # fmt: skip
+) -> Network:  # fmt: skip
     """A copy of a network that computes the same function, with its units in the order of a reference.
 
     With methods that balance scales, as `auto` does, they get the scale of the reference's units as well. Norms over
@@ -325,22 +328,22 @@ def align(  # noqa: PLR0913
         seed=(seed, SEED),
     )  # fmt: skip
     row = Chosen.of(method, options).row  # before the work: wrong ones are refused
-    model, to = unwrapped(model), unwrapped(to)
-    layout = layout or _traced(_shown_by([to, model]), example_inputs, None)
-    _check_alignable(layout, model_state(to), model_state(model))
+    pair = [unwrapped(to), unwrapped(model)]
+    layout = layout or _traced(_shown_by(pair), example_inputs, None)
+    _check_alignable(layout, *map(model_state, pair))
     fusion = fuse(
-        [to, model], example_inputs, layout=layout, weights=[1.0, 1.0], correct="none", method=method, data=data,
-        seed=seed, **options,
+        pair, example_inputs, layout=layout, weights=[1.0, 1.0], correct="none", method=method, data=data, seed=seed,
+        **options,
     )  # fmt: skip
     if any(isinstance(coupling, Plan) for coupling in fusion.states.couplings[1].couplings.values()):
         raise InputError(
             f"method {method} mixes units here, so the network would compute something else; choose one that matches "
             "them one to one, such as auto, or leave epsilon out"
         )
-    to = fusion.parents[0]
     twin = fusion.aligned[1]
-    own = model_state(twin)
-    kind = type_of([own, model_state(to)])
-    reference, turned = working_state(model_state(to), kind), fusion.states.rotated
+    own, before = model_state(twin), model_state(fusion.parents[0])
+    kind = type_of([own, before])
+    reference, turned = working_state(before, kind), fusion.states.rotated
     moved = in_form_of(reference, working_state(own, kind), fusion.layout, turned, balance=row.balance)
-    return with_state(twin, {name: in_type(name, tensor, own[name].dtype, own) for name, tensor in moved.items()})
+    done = with_state(twin, {name: in_type(name, tensor, own[name].dtype, own) for name, tensor in moved.items()})
+    return cast("Network", done)  # of the model's class, unless it was wrapped

@@ -11,6 +11,7 @@ import math
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 from zipfile import BadZipFile
@@ -154,6 +155,12 @@ class Barrier(Record):
 
     __repr__ = __str__  # arrays would fill a screen
 
+    def _repr_html_(self) -> str:
+        """What `str` tells, and a small picture: notebooks show it."""
+        from .. import plots  # a door upwards: `DOORS` in tests/test_rooms.py says why
+
+        return f"<pre>{escape(str(self))}</pre>{plots.inline_picture(self.plot)}"
+
     @classmethod
     def _restored(cls, found: dict[str, Any]) -> dict[str, Any]:
         return {**super()._restored(found), "positions": np.array(found["positions"], float)}
@@ -239,6 +246,12 @@ class Plane(Record):
         return "\n".join([*lines, "grid: " + ", ".join(spans)])
 
     __repr__ = __str__  # arrays would fill a screen
+
+    def _repr_html_(self) -> str:
+        """What `str` tells, and a small picture: notebooks show it."""
+        from .. import plots  # a door upwards: `DOORS` in tests/test_rooms.py says why
+
+        return f"<pre>{escape(str(self))}</pre>{plots.inline_picture(self.plot)}"
 
     def __getitem__(self, name: str) -> Mark:
         """The mark that has a name."""

@@ -6,7 +6,7 @@ into batches.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
 from dataclasses import dataclass
 from typing import Any
 
@@ -82,13 +82,18 @@ def outputs_and_targets(model: nn.Module, batch: Any) -> tuple[Any, Any]:
     return model(*inputs) if isinstance(inputs, tuple | list) else model(inputs), targets
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Evaluator:
     """A function of a module that gives the means of scores over batches; `evaluator` makes it."""
 
     batches: Iterable[Any]
     scores: Scores
     forward: OutputsAndTargets
+
+    def __repr__(self) -> str:
+        """What is measured, and on how many batches; the data would fill a screen."""
+        count = f"{len(self.batches)} batches" if isinstance(self.batches, Sized) else "batches"
+        return f"evaluator by {getattr(self.scores, '__name__', type(self.scores).__name__)} on {count}"
 
     @property
     def measures_classes(self) -> bool:
