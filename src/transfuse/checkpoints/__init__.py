@@ -6,6 +6,7 @@ card. A format is a file of this room and a row of `FORMATS`. Modules only come 
 where transformers alone knows how names on disk become those of a module (`transformers_models`).
 """
 
+from .configured_sizes import sizes_for
 from .format import SHARD, Format, Output
 from .hugging_face_folder import told_companions
 from .model_card import card, card_path
@@ -42,6 +43,7 @@ __all__ = [
     "origins_of",
     "save_module",
     "size_told",
+    "sizes_for",
     "told_companions",
     "write_checkpoint",
 ]

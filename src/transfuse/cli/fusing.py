@@ -38,6 +38,7 @@ from .jobs import Job, chosen_method, prepared
 from .places import check_places
 from .planning import estimate, told_plan
 from .records import Outcome
+from .resizing import check_describable, sizes_of_result
 from .retelling import command, told_options
 from .values import pairs, widths_in
 from .verbs import VERBS
@@ -65,6 +66,7 @@ def fuse(options: Namespace) -> Outcome:
         )
     widths, target = _target(options, job)
     ready = Ready.of(_lazy_states(job), job.layout, weights=options.weights, widths=widths)
+    check_describable(job, Path(options.out), ready.widths)
     with_modules = _needs_modules(options, job, chosen)
     if options.dry_run:
         return _plan(options, job, chosen, correct=with_modules)
@@ -216,7 +218,9 @@ def _written(options: Namespace, job: Job, chosen: Chosen, fused: FusedStates, n
         told_options(options), options.seed, fused.status, objective, command(options),
     )  # fmt: skip
     tensors = _in_types(fused.state, entries_of(first.tensors), getattr(torch, options.dtype or "", None))
-    written = write_checkpoint(Path(options.out), Output(tensors, first, provenance, options.shard_size or SHARD))
+    sizes = sizes_of_result(job, Path(options.out), fused.state)
+    output = Output(tensors, first, provenance, options.shard_size or SHARD, sizes)
+    written = write_checkpoint(Path(options.out), output)
     files = list(map(str, written))
     data = {
         "out": options.out, "files": files, "method": chosen.method,
@@ -232,8 +236,7 @@ def _written(options: Namespace, job: Job, chosen: Chosen, fused: FusedStates, n
     if options.verbose:
         text += f"\nobjective {objective}\n{job.layout}"
     others = [each for each in job.checkpoints if each is not first]
-    sizes = [[entry.shape for entry in entries_of(state).values()] for state in (fused.state, first.tensors)]
-    further = told_companions([first, *others], Path(options.out), resized=sizes[0] != sizes[1])
+    further = told_companions([first, *others], Path(options.out), sizes)
     return Outcome(data, "\n".join(filter(None, [text, f"wrote {', '.join(map(printable, files))}", further])))
 
 
