@@ -12,7 +12,7 @@ import yaml
 import transfuse
 from command_calls import call, works
 from transfuse import InputError
-from transfuse.cli import main
+from transfuse.cli import fusing, main
 
 transformers = pytest.importorskip("transformers")
 
@@ -138,10 +138,18 @@ def test_the_configuration_has_the_sizes_of_a_wider_result(here, capsys, vits):
 
 @pytest.mark.long
 def test_a_network_that_grew_computes_what_it_did(here, capsys, vits):
-    works(capsys, "fuse", "a", "-o", "aa", "--width", 2, *QUICK)
+    works(capsys, "fuse", "a", "-o", "aa", "--target", "vit.layers.*.mlp.fc1.out=2.0", *QUICK)
     grown, inputs = loaded_whole(type(vits[0]), "aa"), VIT.inputs()
-    assert grown.config.num_attention_heads == 2 * vits[0].config.num_attention_heads
+    assert grown.config.intermediate_size == 2 * vits[0].config.intermediate_size
     torch.testing.assert_close(grown(**inputs).logits, vits[0](**inputs).logits, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.long
+def test_layers_that_cannot_be_rebuilt_are_told_before_the_work(here, capsys, vits, monkeypatch):
+    monkeypatch.setattr(fusing, "fused_states", None)
+    code, _, err = call(capsys, "fuse", "a", "b", "-o", "ab", "--width", 2, *QUICK)
+    assert code == 2
+    assert "vit.embeddings.cls_token of ViTEmbeddings" in err
 
 
 def test_widths_that_no_configuration_describes_are_refused_before_the_work(here, capsys, vits):

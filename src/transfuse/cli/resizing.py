@@ -27,11 +27,12 @@ def check_describable(job: Job, out: Path, widths: Mapping[str, int]) -> None:
     """Refuse widths that no configuration of this family describes, if the result is to be a folder.
 
     Raises:
-        InputError: naming tensors that have no fitting sizes.
+        InputError: naming tensors that have no fitting sizes, or layers that cannot be rebuilt.
     """
     wanted = job.layout.shapes(widths)
-    if _is_resized(job, out, wanted):
+    if _is_resized(job, out, wanted) and job.build is not None:
         sizes_for(configuration(job.checkpoints[0].path), wanted)
+        with_state(job.build(), {name: torch.zeros(shape) for name, shape in wanted.items()})
 
 
 def sizes_of_result(job: Job, out: Path, state: State) -> dict[tuple[str, ...], int]:
