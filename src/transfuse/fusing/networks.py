@@ -78,9 +78,10 @@ def fuse(  # noqa: PLR0913
         weights: Proportions of the models, non-negative; default: equal.
         target: Widths of the result: a module of these widths; or the width of some spaces, by name or pattern, in
             units or as a factor (`{"conv*": 1.5}`); or one factor for all spaces (`1.5`): the layers of the first model
-            are rebuilt then, and attributes of your own, such as `model.width`, stay as they were. Default: the widths of the first model. Models of other widths compute the same in
-            `aligned` only if they are narrower and can grow; a `WidthWarning` says where they cannot, and where units
-            of a wider model merge though no target was given.
+            are rebuilt then, and attributes of your own, such as `model.width`, stay as they were. Default: the widths
+            of the first model. Models of other widths compute the same in `aligned` only if they are narrower and can
+            grow; a `WidthWarning` says where they cannot, and where units of a wider model merge though no target was
+            given.
         layout: A layout, instead of tracing the first model.
         data: Inputs without labels, to match units by their activations and to correct the result: tensors (samples
             along the first dimension), an iterable of batches, or a `DataLoader`. Of a tuple the first element counts,
