@@ -183,6 +183,11 @@ class CouplingMatrices(Mapping[str, Tensor]):
         kinds = ", ".join(f"{name}: {type(each).__name__}" for name, each in self.couplings.items())
         return f"couplings of {len(self)} spaces ({kinds})"
 
+    @property
+    def reversible(self) -> bool:
+        """Whether no units of the model are merged or split: what it computes stays as it is."""
+        return reversible(self.couplings)
+
     def __getitem__(self, space: str) -> Tensor:
         """The matrix of a space."""
         return self.couplings[space].signed

@@ -24,10 +24,10 @@ TRIES = (
 )
 
 
-def described_shapes(config: Any) -> dict[str, tuple[int, ...]]:
-    """The shapes of all tensors in the state of the model that a configuration describes."""
+def described_shapes(config: Any, kind: Any = None) -> dict[str, tuple[int, ...]]:
+    """The shapes of all tensors in the state of the model that a configuration describes, of a class if given."""
     with torch.device("meta"):
-        model = model_class(config)(config)
+        model = (kind or model_class(config))(config)
     return {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
 
 

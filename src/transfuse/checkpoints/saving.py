@@ -9,6 +9,7 @@ from typing import Any
 from torch import nn
 
 from ..errors import InputError
+from ..files import check_new
 from ..modules import state_of, ties_of
 from .configured_sizes import described_shapes
 from .format import Output
@@ -18,7 +19,6 @@ from .provenance import Provenance
 from .records import Checkpoint, Wrapping
 from .table import FORMATS
 from .transformers_models import quietly
-from .writing import check_new
 
 
 def save_module(out: Path, model: nn.Module, provenance: Provenance) -> Path:
@@ -52,7 +52,7 @@ def save_module(out: Path, model: nn.Module, provenance: Provenance) -> Path:
 def _save_folder(out: Path, model: Any, provenance: Provenance) -> Path:
     """Have transformers write a model of its own, and copy that folder with the provenance and a card."""
     wanted = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
-    if described_shapes(model.config) != wanted:
+    if described_shapes(model.config, type(model)) != wanted:
         raise InputError(
             f"{out}: the network has other widths than its configuration, so `from_pretrained` could not load the "
             "folder; save a file (.safetensors), or fuse folders by the command, which writes sizes: transfuse fuse "

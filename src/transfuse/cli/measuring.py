@@ -11,12 +11,12 @@ from typing import Any
 from torch import nn
 
 from .. import landscape
-from ..checkpoints import check_new
 from ..corrections import norms_of
 from ..errors import InputError
-from ..files import whole_file
-from ..fusing import Chosen, fuse
+from ..files import check_new, whole_file
+from ..fusing import fuse
 from ..landscape.measuring import INTERPOLATED
+from ..methods import Chosen
 from .architectures import Blueprint, example_inputs
 from .data import inputs_and_labels
 from .evaluating import check_measures, evaluation
@@ -113,7 +113,7 @@ def report(options: Namespace) -> Outcome:
     check_new(options.out, force=options.force)
     chosen = chosen_method(options)
     check_measures(options)
-    job = prepared(options, options.models)
+    job = prepared(options, chosen, options.models)
     modules = job.modules()
     evaluate = evaluation(options, modules[0])
     fusion: Any = fuse(

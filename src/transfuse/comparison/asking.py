@@ -19,9 +19,10 @@ from torch.utils import _pytree as pytree
 
 from ..arguments import TEXT, Kind, check_arguments, many, mapping
 from ..errors import InputError, listing
-from ..fusing import Chosen, fuse
+from ..fusing import fuse
 from ..fusing.checking import network_list
 from ..landscape import Evaluator, Family, Workers
+from ..methods import Chosen
 from ..modules import unwrapped
 
 SHOWN = ("vanilla", "ot", "wb", "auto")  # methods of a comparison that names none: the plain average, the paper's, ours
