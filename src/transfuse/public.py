@@ -5,6 +5,7 @@ for torch. A new public name is added here, and nowhere else.
 """
 
 from . import plots
+from .comparison import Comparison, compare
 from .corrections import CORRECTIONS, Corrected, Correction, correct
 from .errors import (
     CollapseWarning,
@@ -12,6 +13,7 @@ from .errors import (
     InputError,
     LayoutError,
     ProofError,
+    StatisticsWarning,
     TraceError,
     TraceWarning,
     WidthWarning,
@@ -31,6 +33,7 @@ __all__ = [
     "Barrier",
     "Block",
     "CollapseWarning",
+    "Comparison",
     "Corrected",
     "Correction",
     "Federation",
@@ -54,6 +57,7 @@ __all__ = [
     "Simplex",
     "Slot",
     "Space",
+    "StatisticsWarning",
     "Symmetry",
     "TraceError",
     "TraceWarning",
@@ -61,6 +65,7 @@ __all__ = [
     "align",
     "barrier",
     "chain",
+    "compare",
     "correct",
     "evaluator",
     "fuse",

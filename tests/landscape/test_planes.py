@@ -57,6 +57,7 @@ def test_a_finer_plane_has_the_networks_on_its_lines():
     np.testing.assert_allclose(np.diff(even.x), np.diff(even.x)[0])
 
 
+@pytest.mark.filterwarnings("ignore::transfuse.errors.StatisticsWarning")
 @pytest.mark.parametrize("name", ["mlp", "lenet", "lstm", "mlp_batch_norm", "gru"])
 def test_the_plane_at_a_mark_is_the_network_itself(name):
     network = named(name)
@@ -173,6 +174,7 @@ def test_after_an_error_the_rest_is_not_measured(tmp_path):
     assert len((tmp_path / "calls").read_text()) < 20
 
 
+@pytest.mark.filterwarnings("ignore::transfuse.errors.StatisticsWarning")
 def test_values_with_and_without_data_are_kept_apart(tmp_path):
     nets = [torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.BatchNorm1d(3)) for _ in range(2)]
     calls = []

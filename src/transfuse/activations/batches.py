@@ -56,7 +56,7 @@ class Batch:
     weight: float = 1.0
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Batches:
     """Batches that can be gone through several times; every fifth one judges, the others fit.
 
@@ -99,6 +99,12 @@ class Batches:
                 "data holds no batches; if it is an iterator, it may be exhausted: pass a list or a loader"
             )
         return Batches(kept, found, forward or plain_forward)
+
+    def __repr__(self) -> str:
+        """How many batches there are; tensors would fill a screen."""
+        return f"{self.count} batches of inputs" + (
+            f", and {len(self.support)} that support them" if self.support else ""
+        )
 
     def __iter__(self) -> Iterator[Batch]:
         """All batches, then those that support them.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from argparse import Namespace
 from collections.abc import Mapping
 from dataclasses import replace
@@ -29,6 +30,7 @@ from .jobs import Job, chosen_method, prepared, wanted_type
 from .places import check_places
 from .planning import estimate, told_plan
 from .records import Outcome
+from .resizing import check_describable, sizes_of_result
 from .retelling import command, told_options
 from .values import pairs, widths_in
 from .verbs import VERBS
@@ -47,6 +49,7 @@ def fuse_as_file_says(options: Namespace) -> Outcome:
 
 def fuse(options: Namespace) -> Outcome:
     """Checkpoints in, one checkpoint out."""
+    started = time.perf_counter()
     chosen = chosen_method(options)
     correction = ChosenCorrection.of(options.correct or chosen.row.correct, options.aim or AUTO_AIM)
     job = _checked_job(options, chosen, options.models)
@@ -56,18 +59,20 @@ def fuse(options: Namespace) -> Outcome:
         )
     widths, target = _target(options, job)
     ready = Ready.of(_lazy_states(job), job.layout, weights=options.weights, widths=widths)
+    check_describable(job, Path(options.out), ready.widths)
     with_modules = _needs_modules(options, job, chosen)
     if options.dry_run:
         return _plan(options, job, chosen, correct=with_modules)
     if not with_modules:
-        return _written(options, job, chosen, _fused_as_states(options, chosen, ready), NOT_RUN)
+        return _written(options, job, chosen, _timed(_fused_as_states(options, chosen, ready), started), NOT_RUN)
     fusion, labeled = _fused_as_modules(options, job, target or widths, chosen, correction)
-    outcome = _written(options, job, chosen, _corrected_states(fusion))
+    outcome = _written(options, job, chosen, _timed(_corrected_states(fusion), started))
     return _with_report(options, fusion, labeled, outcome) if options.report else outcome
 
 
 def align(options: Namespace) -> Outcome:
     """A checkpoint in the order of another one; its function stays the same."""
+    started = time.perf_counter()
     chosen = chosen_method(options)
     job = _checked_job(options, chosen, [options.to, options.model_file])
     if options.dry_run:
@@ -84,7 +89,12 @@ def align(options: Namespace) -> Outcome:
     twin = fused.aligned[1]
     layout = ready.layout_for(chosen.row)
     twin = in_form_of(states[0], twin, layout, fused.rotated, balance=chosen.row.balance)
-    return _written(options, job, chosen, replace(fused, state=twin, weights=(0.0, 1.0)), NOT_RUN)
+    return _written(options, job, chosen, _timed(replace(fused, state=twin, weights=(0.0, 1.0)), started), NOT_RUN)
+
+
+def _timed(fused: FusedStates, started: float) -> FusedStates:
+    """What was fused, with the time that all of it took: reading, tracing, matching, corrections."""
+    return replace(fused, seconds=time.perf_counter() - started)
 
 
 def _lazy_states(job: Job) -> list[LazyState]:
@@ -182,10 +192,10 @@ def _plan(options: Namespace, job: Job, chosen: Chosen, *, correct: bool) -> Out
     text = (
         "\n".join(f"input:  {row}" for row in rows)
         + f"\noutput: {options.out}{' (replaces what is there)' if Path(options.out).exists() else ''}"
-        + f"\nmethod: {options.method}, seed {options.seed}\n{told_plan(plan)}\nNothing was written (--dry-run)."
+        + f"\nmethod: {chosen.method}, seed {options.seed}\n{told_plan(plan)}\nNothing was written (--dry-run)."
     )
     inputs = [str(checkpoint.path) for checkpoint in job.checkpoints]
-    data = {"inputs": inputs, "out": options.out, "method": options.method, "tensors": len(first.tensors), **plan}
+    data = {"inputs": inputs, "out": options.out, "method": chosen.method, "tensors": len(first.tensors), **plan}
     return Outcome(data, text, asked=True)
 
 
@@ -194,21 +204,24 @@ def _written(options: Namespace, job: Job, chosen: Chosen, fused: FusedStates, n
     first = job.checkpoints[0 if options.verb == "fuse" else 1]
     objective = fused.history[-1].objective
     provenance = Provenance(
-        job.transfer.origins(fused.weights), options.verb, options.method, chosen.row.citation,
+        job.transfer.origins(fused.weights), options.verb, chosen.method, chosen.row.citation,
         told_options(options), options.seed, fused.status, objective, command(options),
     )  # fmt: skip
     tensors = _in_types(fused.state, entries_of(first.tensors), wanted_type(options))
-    written, further = job.transfer.close(tensors, provenance, like=first, shard_bytes=options.shard_size or SHARD)
+    sizes = sizes_of_result(job, Path(options.out), fused.state)
+    written, further = job.transfer.close(
+        tensors, provenance, like=first, shard_bytes=options.shard_size or SHARD, sizes=sizes
+    )
     files = list(map(str, written))
     data = {
-        "out": options.out, "files": files, "method": options.method,
+        "out": options.out, "files": files, "method": chosen.method,
         "weights": list(fused.weights), "status": fused.status, "objective": objective,
-        "seconds": round(fused.seconds, 3), "seed": options.seed, "widths": job.layout.widths(job.states[0]),
+        "seconds": round(fused.seconds, 3), "seed": options.seed, "widths": job.layout.widths(entries_of(fused.state)),
     }  # fmt: skip
     done = f"fused {len(job.checkpoints)} checkpoints" if options.verb == "fuse" else "aligned"
     wrapped = [f"{each.path}: the state was found {found}\n" for each in job.checkpoints
                if (found := each.told_wrapping)]  # fmt: skip
-    text = f"{''.join(wrapped)}{done} by {options.method} in {fused.seconds:.1f} s ({fused.status})"
+    text = f"{''.join(wrapped)}{done} by {chosen.method} in {fused.seconds:.1f} s ({fused.status})"
     if note:
         text += f"\n{note}"
     if options.verbose:

@@ -142,7 +142,8 @@ def chosen_method(options: Namespace) -> Chosen:
     """
     chosen = Chosen.of(options.method, pairs(options.option, "--option"))
     terms = getattr(options, "terms", None) or chosen.row.terms
-    if terms in ("activations", "both") and not getattr(options, "data", None):
+    given = getattr(options, "data", None) or getattr(options, "unlabeled", None)
+    if terms in ("activations", "both") and not given:
         raise InputError(f"--method {options.method} matches units by {terms}: pass inputs for that (--data)")
     return chosen
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentTypeError
 from collections.abc import Sequence
 from math import inf
+from pathlib import Path
 from typing import Any
 
 from ..errors import InputError
@@ -90,3 +91,16 @@ def widths_in(texts: Sequence[str]) -> dict[str, int | float]:
                 "one model such as mlplarge"
             ) from error
     return found
+
+
+def short_names(paths: Sequence[str]) -> dict[str, str]:
+    """What files are called in tables and figures: their names without endings; as typed, where two would be alike.
+
+    Example:
+        >>> short_names(["runs/a.pt", "runs/b.pt"])
+        {'runs/a.pt': 'a', 'runs/b.pt': 'b'}
+        >>> short_names(["one/a.pt", "two/a.pt"])
+        {'one/a.pt': 'one/a.pt', 'two/a.pt': 'two/a.pt'}
+    """
+    short = {path: Path(path).stem if Path(path).suffix else Path(path).name for path in paths}
+    return short if len(set(short.values())) == len(short) else {path: path for path in paths}

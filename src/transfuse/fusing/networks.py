@@ -5,6 +5,7 @@ The models are never modified. Everything that cannot work is refused before wor
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -49,7 +50,7 @@ from .checking import Ready, check_fit, network_list
 from .correcting import Parents, corrected
 from .inputs import Inputs, TermsName
 from .pipeline import fused_states
-from .results import FusedStates, Fusion
+from .results import FusedStates, Fusion, Network
 from .verifying import Verified, verified
 from .widths import WIDTHS, Widths
 
@@ -58,13 +59,13 @@ TRAINING = "model 1 is in training mode, and so the result is, too: call .eval()
 
 
 def fuse(  # noqa: PLR0913
-    models: Sequence[nn.Module], example_inputs: Any = None, *, method: str = "auto",
+    models: Sequence[Network], example_inputs: Any = None, *, method: str = "auto",
     weights: Sequence[float] | None = None, target: nn.Module | Widths | None = None,
     layout: Layout | None = None, data: Any = None, terms: TermsName | None = None, correct: str | None = None,
     synthetic: bool = True, forward: Forward | None = None, outputs: Callable[[Any], Any] | None = None, seed: int = 0,
     progress: Progress = False, check: bool = True, aim: str = AUTO_AIM, workers: Workers = 0,
     **options: Any,
-) -> Fusion:  # fmt: skip
+) -> Fusion[Network]:  # fmt: skip
     """Fuse trained networks of one architecture, of equal or different widths, into one.
 
     Args:
@@ -76,9 +77,10 @@ def fuse(  # noqa: PLR0913
         weights: Proportions of the models, non-negative; default: equal.
         target: Widths of the result: a module of these widths; or the width of some spaces, by name or pattern, in
             units or as a factor (`{"conv*": 1.5}`); or one factor for all spaces (`1.5`): the layers of the first model
-            are rebuilt then. Default: the widths of the first model. Models of other widths compute the same in
-            `aligned` only if they are narrower and can grow; a `WidthWarning` says where they cannot, and where units
-            of a wider model merge though no target was given.
+            are rebuilt then, and attributes of your own, such as `model.width`, stay as they were. Default: the widths
+            of the first model. Models of other widths compute the same in `aligned` only if they are narrower and can
+            grow; a `WidthWarning` says where they cannot, and where units of a wider model merge though no target was
+            given.
         layout: A layout, instead of tracing the first model.
         data: Inputs without labels, to match units by their activations and to correct the result: tensors (samples
             along the first dimension), an iterable of batches, or a `DataLoader`. Of a tuple the first element counts,
@@ -158,7 +160,7 @@ class Wanted:
         return None if self.example_inputs is None else Arguments.of(self.example_inputs)
 
 
-def fused_networks(models: Sequence[nn.Module], chosen: Chosen, wanted: Wanted) -> Fusion:
+def fused_networks(models: Sequence[Network], chosen: Chosen, wanted: Wanted) -> Fusion[Network]:
     """Fuse networks by a method that is looked up: what `fuse`, `align` and the command share.
 
     Args:
@@ -170,7 +172,7 @@ def fused_networks(models: Sequence[nn.Module], chosen: Chosen, wanted: Wanted) 
         InputError: models or proportions cannot be used as given.
         LayoutError: the models do not fit one layout, with every difference.
     """
-    row = chosen.row
+    row, started = chosen.row, time.perf_counter()
     with alone():
         given = _Given.of(models, wanted)
         ready = Ready.of(given.states, given.layout, weights=wanted.weights, widths=given.widths)
@@ -182,7 +184,8 @@ def fused_networks(models: Sequence[nn.Module], chosen: Chosen, wanted: Wanted) 
         chosen, ready, activations, seed=wanted.seed, progress=wanted.progress, workers=wanted.workers
     )
     with alone():
-        return _finished(given, wanted, row, states, inputs)
+        done = _finished(given, wanted, row, states, inputs)
+    return replace(done, seconds=time.perf_counter() - started)
 
 
 @dataclass(frozen=True, eq=False)
@@ -240,7 +243,7 @@ class _Given:
         return Inputs(batches, made)
 
 
-def _finished(given: _Given, how: Wanted, row: Method, states: FusedStates, inputs: Inputs) -> Fusion:
+def _finished(given: _Given, how: Wanted, row: Method, states: FusedStates, inputs: Inputs) -> Fusion[Any]:
     """Modules with the fused states, held to their models and corrected."""
     fused = with_state(given.into, states.state)
     if not isinstance(given.target, nn.Module | None) and how.example_inputs is not None:

@@ -17,7 +17,7 @@ from ..errors import LayoutError, listing
 from .contradictions import all_contradictions
 from .notation import read, render
 from .records import Block, Fold, Frame, HasShape, Space, Tensors
-from .widths import axis_blocks, solve
+from .widths import axis_blocks, axis_length, solve
 
 Shapes = tuple[tuple[str, tuple[int, ...]], ...]
 Widths = tuple[tuple[str, int], ...]
@@ -178,6 +178,10 @@ class Layout:
                 for block in axis_blocks(tensor, number, axis, widths)
             )
         return self._blocks[key]
+
+    def shapes(self, widths: Mapping[str, int]) -> dict[str, tuple[int, ...]]:
+        """The shapes of all tensors of a network that has these widths."""
+        return {name: tuple(axis_length(axis, widths) for axis in axes) for name, axes in self.tensors.items()}
 
     def without(self, names: Collection[str]) -> Layout:
         """The layout without some tensors; spaces that stand on none of the others are left out.

@@ -19,7 +19,7 @@ from ..corrections import NONE
 from ..corrections.batch_norm import norms_of
 from ..errors import InputError
 from ..fusing import Fusion
-from ..landscape import Barrier, Evaluator, Family, Frame, Plane, Survey, barrier, classification, plane
+from ..landscape import Barrier, Evaluator, Family, Frame, Plane, Survey, barrier, plane
 from ..landscape.geometry import FLAT
 from ..modules import Ensemble, are_class_scores, state_of, tensors_in, with_state
 from .contents import Request, ResultRow, Results, Role
@@ -41,7 +41,7 @@ def measured(fusion: Fusion, request: Request) -> Results:
     with _timed(seconds, "barriers"):
         barriers = _barriers(fusion, request, notes)
     with _timed(seconds, "plane"):
-        surface = _plane(fusion, request, notes)
+        surface = plane_of(fusion, request, notes)
     ways = _ways(surface, barriers) if surface else {}
     return Results(rows, barriers, surface, ways, tuple(notes), seconds)
 
@@ -65,13 +65,18 @@ def _rows(fusion: Fusion, request: Request, notes: list[str]) -> Iterator[Result
 
 def _ensemble_row(fusion: Fusion, request: Request) -> ResultRow:
     """The row of the ensemble, whose name says what was averaged: class probabilities, or outputs of another kind."""
-    own_measure = isinstance(request.evaluate, Evaluator) and request.evaluate.scores is not classification
-    ensemble = Ensemble(fusion.parents, fusion.states.weights, classes=not own_measure)
+    ensemble = ensemble_of(fusion.parents, fusion.states.weights, request.evaluate)
     outputs: list[bool] = []  # whether they were class scores: only `evaluate` knows on what, and so what, networks run
     ensemble.register_forward_hook(lambda *call: outputs.extend(map(are_class_scores, tensors_in(call[-1]))))
     row = _row("ensemble", "ensemble", ensemble, request)
     averaged = "probabilities" if ensemble.classes and any(outputs) else "outputs"
     return replace(row, name=f"ensemble (mean of {averaged})")
+
+
+def ensemble_of(models: Sequence[nn.Module], weights: Sequence[float], evaluate: Any) -> Ensemble:
+    """The ensemble of some models, whose outputs are class scores unless `evaluate` has a measure of its own."""
+    own_measure = isinstance(evaluate, Evaluator) and not evaluate.measures_classes
+    return Ensemble(models, weights, classes=not own_measure)
 
 
 def _row(name: str, role: Role, model: nn.Module, request: Request, data: Any = None) -> ResultRow:
@@ -118,7 +123,7 @@ def _barriers(fusion: Fusion, request: Request, notes: list[str]) -> dict[str, B
     return found
 
 
-def _plane(fusion: Fusion, request: Request, notes: list[str]) -> Plane | None:
+def plane_of(fusion: Fusion, request: Request, notes: list[str]) -> Plane | None:
     """The plane through the first model, the second one, and the second one aligned."""
     if not request.grid or len(fusion.parents) < 2:
         return None
