@@ -2,7 +2,7 @@
 
 from .aims import AIMS, AUTO_AIM
 from .batch_norm import norms_of
-from .choose import Uncorrected, best_of, candidates, checked_aim, correct
+from .choose import Uncorrected, best_of, candidates, checked_aim, correct, prepared
 from .control import Control, nearest_control, refitted_parent
 from .corrected import Corrected
 from .table import AUTO, CORRECTIONS, NONE, Correction
@@ -25,5 +25,6 @@ __all__ = [
     "correct",
     "nearest_control",
     "norms_of",
+    "prepared",
     "refitted_parent",
 ]

@@ -24,6 +24,7 @@ from ..corrections import (
     best_of,
     candidates,
     norms_of,
+    prepared,
 )
 from ..errors import InputError
 from ..layout import Layout, balanced
@@ -96,8 +97,9 @@ class Parents:
 
 
 def corrected(
-    method: str, fused: nn.Module, parents: Parents, inputs: Inputs, progress: Progress = False, *, aim: str = AUTO_AIM
-) -> tuple[nn.Module, Corrected]:
+    method: str, fused: nn.Module, parents: Parents, inputs: Inputs, progress: Progress = False, *,
+    aim: str = AUTO_AIM, seed: int = 0,
+) -> tuple[nn.Module, Corrected]:  # fmt: skip
     """The fused network, corrected, and what was done to it.
 
     Args:
@@ -107,6 +109,7 @@ def corrected(
         inputs: What to correct by: data, else synthetic inputs.
         progress: Who is told how far it is.
         aim: What is aimed at: a row of `AIMS`, or `auto`.
+        seed: For what is random.
     """
     if method == NONE:
         return fused, Corrected(NONE)
@@ -114,18 +117,27 @@ def corrected(
         return fused, Corrected(NONE, note="corrections are made in float32 and float64 only")
     if inputs.data is None and inputs.synthetic.batches is None:
         return fused, Corrected(NONE, note=inputs.synthetic.why_not)
+    asked = _Asked(aim, seed)
     if inputs.data is not None:
-        return _corrected_by(method, fused, parents, inputs, progress, aim)
+        return _corrected_by(method, fused, parents, inputs, progress, asked)
     try:
-        result, done = _corrected_by(method, fused, parents, inputs, progress, aim)
+        result, done = _corrected_by(method, fused, parents, inputs, progress, asked)
     except (InputError, LinAlgError) as error:  # the fusion itself stands, and says why it was not corrected
         return fused, Corrected(NONE, note=WITHOUT.format(cause=cause_of(error)))
     judged = f"judged by synthetic inputs{f' ({chosen})' if (chosen := inputs.synthetic.chosen) else ''}"
     return result, replace(done, note="; ".join(filter(None, [judged, done.note])))
 
 
+@dataclass(frozen=True)
+class _Asked:
+    """What a correction is asked to aim at, and the seed of what is random in it."""
+
+    aim: str
+    seed: int
+
+
 def _corrected_by(
-    method: str, fused: nn.Module, parents: Parents, inputs: Inputs, progress: Progress, aim: str
+    method: str, fused: nn.Module, parents: Parents, inputs: Inputs, progress: Progress, asked: _Asked
 ) -> tuple[nn.Module, Corrected]:
     """The network with the correction that was asked for, or the best."""
     forced = method in CORRECTIONS
@@ -134,17 +146,20 @@ def _corrected_by(
     if parents.keep_their_functions(batches):
         if len(parents.models) == 1:
             return fused, Corrected(NONE, note="one model has no mean to come nearer to")
-        rows = [method] if forced else candidates(fused, data=inputs.data is not None)
+        possible = candidates(fused, data=inputs.data is not None)
+        rows = prepared(method, possible) if forced else possible
         units = parents.units(fused)
         start = Uncorrected(fused, parents.aligned, parents.weights, batches, synthetic=beside, units=units)
     else:
         normed = bool(norms_of(fused))
-        able = [name for name, row in CORRECTIONS.items() if row.carries and (row.needs_units or not normed)]
-        rows = [name for name in able if method == name or (method == AUTO and CORRECTIONS[name].automatic)]
+        carrying = {name: row for name, row in CORRECTIONS.items() if row.carries}
+        able = [name for name, row in carrying.items() if row.needs_units or row.after or not normed]
+        possible = [name for name in able if CORRECTIONS[name].automatic]
+        rows = possible if method == AUTO else prepared(method, possible) if method in able else []
         if not rows:
             return fused, Corrected(NONE, note=MERGED.format(able=" or ".join(able)))
         models = parents.scaled()
         units = Units(parents.layout, models, parents.couplings)
         start = Uncorrected(fused, models, parents.weights, batches, synthetic=beside, units=units, carried=True)
     with watching(progress, "correcting") as watch:
-        return best_of(rows, replace(start, aim=aim), watch, forced=forced)
+        return best_of(rows, replace(start, aim=asked.aim, seed=asked.seed), watch, forced=forced)

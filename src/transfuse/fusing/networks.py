@@ -92,7 +92,7 @@ def fuse(  # noqa: PLR0913
             convolutions are matched by them too. See `transfuse.synthetic_inputs`.
         forward: Runs a model on a batch of the data, where batches are of another kind.
         outputs: What counts as output in tracing, from what a model returns; see `transfuse.trace`.
-        seed: For the order of sweeps, for restarts, and for synthetic inputs.
+        seed: For the order of sweeps, for restarts, for synthetic inputs, and for distillation.
         progress: Show how far it is, on standard error: if that is a terminal (True), or "always". Or a function
             `watch(stage, done, total)` of your own.
         check: Run every model on the example inputs, and the first one with the state of each: what differs outside
@@ -127,12 +127,12 @@ def fuse(  # noqa: PLR0913
     row = chosen.row
     how = _Wanted(
         example_inputs, row, correct or row.correct, checked_aim(aim), forward, outputs, data, synthetic=synthetic,
-        check=check,
+        check=check, seed=seed,
     )  # fmt: skip
     with alone():
         given = _Given.of(models, target, layout, how)
         ready = Ready.of(given.states, given.layout, weights=weights, widths=given.widths)
-        inputs = given.inputs(how, seed, progress)
+        inputs = given.inputs(how, progress)
         layout = ready.layout_for(row)
         seen = _comparable(given, layout, row) if inputs.matching else given.models
         activations = inputs.activations(seen, layout, terms or row.terms)
@@ -154,6 +154,7 @@ class _Wanted:
     data: Any
     synthetic: bool
     check: bool
+    seed: int
 
     @property
     def example(self) -> Arguments | None:
@@ -203,14 +204,14 @@ class _Given:
         """The module that the fused state is put into."""
         return self.target if isinstance(self.target, nn.Module) else self.models[0]
 
-    def inputs(self, how: _Wanted, seed: int, progress: Progress) -> Inputs:
+    def inputs(self, how: _Wanted, progress: Progress) -> Inputs:
         """The data, and synthetic inputs in place of it or beside it."""
         batches = None if how.data is None else Batches.of(how.data, forward=how.forward)
         example = how.example if how.synthetic else None
         check_correction(how.correction, self.models[0], inputs=batches is not None or example is not None)
         example = None if how.correction == NONE else example
         made = SyntheticInputs.of(
-            self.models, example, plain=how.correction != AUTO, data=batches is not None, seed=seed,
+            self.models, example, plain=how.correction != AUTO, data=batches is not None, seed=how.seed,
             streams=bool(self.layout.rotating), progress=progress,
         )  # fmt: skip
         return Inputs(batches, made)
@@ -228,7 +229,7 @@ def _finished(given: _Given, how: _Wanted, states: FusedStates, inputs: Inputs, 
         [twin if reversible(own) else None for twin, own in zip(aligned, couplings, strict=True)]
     )
     parents = Parents(given.models, aligned, states.weights, given.layout, couplings, how.row.balance)
-    model, correction = corrected(how.correction, fused, parents, inputs, progress, aim=how.aim)
+    model, correction = corrected(how.correction, fused, parents, inputs, progress, aim=how.aim, seed=how.seed)
     told = replace(check, note="; ".join(filter(None, [*given.notes, check.note])))
     return Fusion(model, aligned, states, tuple(given.models), correction, told)
 
