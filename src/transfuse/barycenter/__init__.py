@@ -4,6 +4,7 @@ from .coupling import Coupling, CouplingMatrices, Couplings, Plan, coupling_of, 
 from .history import Step
 from .importance import importance_by_layer
 from .matching import Distance, Matching
+from .mismatch import mismatches
 from .objective import averaged, averages, mean, objective_of
 from .problem import Problem
 from .starts import Start, all_anchored, anchored, distilled_target, merged, random_target, shuffled
@@ -33,6 +34,7 @@ __all__ = [
     "mean",
     "merge_many",
     "merged",
+    "mismatches",
     "objective_of",
     "packed",
     "random_target",

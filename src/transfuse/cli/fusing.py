@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ..arguments import check_arguments, optional
 from ..checkpoints import (
     SHARD,
     Output,
@@ -25,6 +26,7 @@ from ..checkpoints import (
 from ..errors import FusionError, InputError, printable
 from ..fusing import Chosen, FusedStates, Fusion, Ready, Widths, fused_states
 from ..fusing import fuse as fuse_modules
+from ..fusing.budgets import BUDGET
 from ..fusing.verifying import NOT_RUN
 from ..fusing.working import in_form_of
 from ..lazy import Entry, LazyState, as_lazy, entries_of, in_type
@@ -55,6 +57,7 @@ def fuse_as_file_says(options: Namespace) -> Outcome:
 
 def fuse(options: Namespace) -> Outcome:
     """Checkpoints in, one checkpoint out."""
+    check_arguments(**{"--budget": (options.budget, optional(BUDGET))})
     chosen = chosen_method(options)
     job = _checked_job(options, options.models)
     if len(job.checkpoints) == 1 and not (options.target or options.width):
@@ -111,8 +114,8 @@ def _fused_as_modules(options: Namespace, job: Job, target: Any, chosen: Chosen)
     data, labels = inputs_and_labels(options) if options.data else (None, None)
     fusion = fuse_modules(
         job.modules(), job.inputs, layout=job.layout, method=options.method, weights=options.weights,
-        target=target or None, data=data, terms=options.terms, correct=options.correct, aim=options.aim or "auto",
-        synthetic=not options.no_synthetic, seed=options.seed, progress=not options.quiet, **chosen.options,
+        target=target or None, budget=options.budget, data=data, terms=options.terms, correct=options.correct,
+        aim=options.aim or "auto", synthetic=not options.no_synthetic, seed=options.seed, progress=not options.quiet, **chosen.options,
     )  # fmt: skip
     return fusion, (data, labels)
 
@@ -134,8 +137,8 @@ def _with_report(options: Namespace, fusion: Fusion, labeled: Labeled, outcome: 
 def _corrected_states(fusion: Fusion) -> FusedStates:
     """What was fused, with the state of the corrected network."""
     done = fusion.correction.method
-    status = fusion.states.status if done == "none" else f"{fusion.states.status}; corrected by {done}"
-    return replace(fusion.states, state=fusion.model.state_dict(), status=status)
+    told = [fusion.states.status, f"corrected by {done}" if done != "none" else "", str(fusion.budget or "")]
+    return replace(fusion.states, state=fusion.model.state_dict(), status="; ".join(filter(None, told)))
 
 
 def _checked_job(options: Namespace, paths: list[str]) -> Job:
@@ -161,8 +164,9 @@ def _size(options: Namespace, job: Job) -> int:
 
 def _target(options: Namespace, job: Job) -> tuple[Widths, Any]:
     """Widths that are wanted, and the module that was named for them, if one was."""
-    if options.target and options.width:
-        raise InputError("--width and --target both say how wide the result is; pass one of them")
+    given = [f"--{name}" for name in ("width", "target", "budget") if getattr(options, name)]
+    if len(given) > 1:
+        raise InputError(f"{' and '.join(given)} both say how wide the result is; pass one of them")
     if not options.target:
         return options.width or {}, None
     if len(options.target) > 1 or "=" in options.target[0]:
@@ -176,9 +180,11 @@ def _needs_modules(options: Namespace, job: Job, chosen: Chosen) -> bool:
 
     Not for an exported program: it runs on as many inputs as it was exported with, and no others.
     """
-    asked = options.data or options.correct or options.terms or options.report
+    asked = options.data or options.correct or options.terms or options.report or options.budget
     if asked and options.low_memory:
-        raise InputError("--low-memory works on tensors alone; leave out --data, --terms, --correct and --report")
+        raise InputError(
+            "--low-memory works on tensors alone; leave out --data, --terms, --correct, --report and --budget"
+        )
     by_default = chosen.row.correct != "none" and not options.no_synthetic
     able = job.build is not None and not options.low_memory and not str(options.model).endswith(".pt2")
     return bool(asked or (by_default and able))
@@ -213,7 +219,8 @@ def _written(options: Namespace, job: Job, chosen: Chosen, fused: FusedStates, n
     data = {
         "out": options.out, "files": files, "method": options.method,
         "weights": list(fused.weights), "status": fused.status, "objective": objective,
-        "seconds": round(fused.seconds, 3), "seed": options.seed, "widths": job.layout.widths(job.states[0]),
+        "seconds": round(fused.seconds, 3), "seed": options.seed,
+        "widths": job.layout.widths(entries_of(fused.state)),
     }  # fmt: skip
     done = f"fused {len(job.checkpoints)} checkpoints" if options.verb == "fuse" else "aligned"
     wrapped = [f"{each.path}: the state was found {found}\n" for each in job.checkpoints

@@ -106,7 +106,7 @@ def prepared(options: Namespace, paths: Sequence[str]) -> Job:
 
 def _is_plain_average(options: Namespace) -> bool:
     """Whether tensors are averaged as they are, and nothing else is asked for: no network is needed for that."""
-    others = ("model", "data", "terms", "correct", "report", "target", "width")
+    others = ("model", "data", "terms", "correct", "report", "target", "width", "budget")
     return (
         options.verb == "fuse"
         and not method_named(options.method).matches

@@ -60,9 +60,7 @@ class Selection:
     carry: Carry = ()
 
     @staticmethod
-    def of(
-        layout: Layout, kept: Kept, streams: Iterable[str], placed: Iterable[str], carry: Carry = ()
-    ) -> Selection:
+    def of(layout: Layout, kept: Kept, streams: Iterable[str], placed: Iterable[str], carry: Carry = ()) -> Selection:
         """What was made of the spaces of a layout, given what was selected, projected and placed."""
         projected, wider = tuple(streams), tuple(placed)
         others = [space.name for space in layout.spaces if space.name not in {*kept, *projected, *wider}]

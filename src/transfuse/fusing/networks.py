@@ -24,7 +24,7 @@ from ..arguments import (
     either,
     optional,
 )
-from ..barycenter import Plan, reversible
+from ..barycenter import Plan, mismatches, reversible
 from ..corrections import AUTO, AUTO_AIM, NONE, checked_aim
 from ..errors import InputError, listing
 from ..layout import LAYOUT, Layout, all_balanced, folded
@@ -46,10 +46,11 @@ from ..progress import Progress
 from ..synthetic import SyntheticInputs
 from ..tracing import trace
 from ..types import Forward, State
+from .budgets import BUDGET, Limit, Spent, cost_of, within
 from .checking import Chosen, Ready, check_fit, network_list
 from .correcting import Parents, check_correction, corrected
 from .inputs import Inputs, TermsName
-from .pipeline import fused_states
+from .pipeline import fused_states, matched_units
 from .results import FusedStates, Fusion
 from .verifying import Verified, verified
 from .widths import WIDTHS, Widths
@@ -64,7 +65,8 @@ def fuse(  # noqa: PLR0913
     weights: Sequence[float] | None = None, target: nn.Module | Widths | None = None,
     layout: Layout | None = None, data: Any = None, terms: TermsName | None = None, correct: str | None = None,
     synthetic: bool = True, forward: Forward | None = None, outputs: Callable[[Any], Any] | None = None, seed: int = 0,
-    progress: Progress = False, check: bool = True, aim: str = AUTO_AIM, **options: Any,
+    progress: Progress = False, check: bool = True, aim: str = AUTO_AIM, budget: int | str | None = None,
+    **options: Any,
 ) -> Fusion:  # fmt: skip
     """Fuse trained networks of one architecture, of equal or different widths, into one.
 
@@ -100,6 +102,10 @@ def fuse(  # noqa: PLR0913
             too. `Fusion.check` tells what it took: a few forward passes.
         aim: What a correction aims at: `mean`, the mean of the models' outputs; `evidence`, the mean of what they hold
             for each class; or `auto`: evidence where some classes are named by some of the models only.
+        budget: In place of a target, what the result may have: a number of parameters (`200_000`, "1.5M"), or of
+            multiplications for one sample of the example ("40M operations"), or a factor of what the first model has
+            ("1.3x", "1.3x operations"). Units that match worst stay apart first, until no unit more fits;
+            `Fusion.budget` tells the widths.
         **options: Options of the method; `transfuse.METHODS[method].options` lists them.
 
     Raises:
@@ -122,7 +128,10 @@ def fuse(  # noqa: PLR0913
         layout=(layout, optional(LAYOUT)), terms=(terms, optional(TEXT)), correct=(correct, optional(TEXT)),
         synthetic=(synthetic, SWITCH), forward=(forward, optional(FUNCTION)), seed=(seed, SEED),
         progress=(progress, PROGRESS), check=(check, SWITCH), outputs=(outputs, optional(FUNCTION)), aim=(aim, TEXT),
+        budget=(budget, optional(BUDGET)),
     )  # fmt: skip
+    if budget is not None and target is not None:
+        raise InputError("target and budget both say how wide the result is; pass one of them")
     chosen = Chosen.of(method, options)
     row = chosen.row
     how = _Wanted(
@@ -133,12 +142,37 @@ def fuse(  # noqa: PLR0913
         given = _Given.of(models, target, layout, how)
         ready = Ready.of(given.states, given.layout, weights=weights, widths=given.widths)
         inputs = given.inputs(how, progress)
+        spent = None if budget is None else _spent(Limit.of(budget), chosen, ready, given, inputs, how, terms)
+        if spent is not None:
+            given = replace(given, target=spent.widths)
+            ready = Ready.of(given.states, given.layout, weights=weights, widths=given.widths)
         layout = ready.layout_for(row)
         seen = _comparable(given, layout, row) if inputs.matching else given.models
         activations = inputs.activations(seen, layout, terms or row.terms)
     states = fused_states(chosen, ready, activations, seed=seed, progress=progress)
     with alone():
-        return _finished(given, how, states, inputs, progress)
+        return replace(_finished(given, how, states, inputs, progress), budget=spent)
+
+
+def _spent(  # noqa: PLR0913
+    limit: Limit, chosen: Chosen, ready: Ready, given: _Given, inputs: Inputs, how: _Wanted, terms: TermsName | None
+) -> Spent:
+    """The widths that a limit allows: units are matched at the widths of the models, to see which match badly.
+
+    Raises:
+        InputError: the models have different widths, or more than the limit already.
+    """
+    own = [ready.layout.widths(state) for state in given.states]
+    if any(each != own[0] for each in own):
+        raise InputError(
+            f"a budget is for models of the same widths, of which some units stay apart; got {own}; pass target"
+        )
+    cost = cost_of(given.models[0], ready.layout, limit.unit, how.example)
+    limit.of_cost(cost.at(own[0]))  # too small a budget is refused before the work
+    plain = replace(ready, layout=ready.layout.without_rotations())  # units that are mixed have no counterparts
+    activations = inputs.activations(given.models, plain.layout, terms or chosen.row.terms)
+    matched = matched_units(chosen, plain, activations, seed=how.seed)
+    return within(limit, cost, own[0], mismatches(matched.problem, matched.couplings))
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,7 @@ from ..arguments import (
     many,
     optional,
 )
-from ..barycenter import CouplingMatrices, Problem, Step, importance_by_layer, objective_of
+from ..barycenter import CouplingMatrices, Couplings, Problem, Step, importance_by_layer, objective_of
 from ..errors import InputError
 from ..layout import LAYOUT, Layout, Rotation
 from ..lazy import LazyState
@@ -113,18 +114,11 @@ def fused_states(  # noqa: PLR0913
     """
     started = time.perf_counter()
     row, states, shares, wanted = chosen.row, ready.states, ready.shares, ready.widths
-    layout = ready.layout_for(row)
-    check_states(states, layout, type_of(states))
     warn_of_widths(ready)
-    own = working_states(states, layout, balance=row.balance, low_memory=low_memory)
-    order = own_order(own, shares) if row.order_free else list(range(len(own)))
-    problem = _problem(ready, own, layout, order, activations)
-    with watching(progress, chosen.method) as watch:
-        found, steps = row.couple(problem, np.random.default_rng(seed), watch, **chosen.options)
-    if activations:  # they count in the objective that is told
-        steps = Step.told(steps, lambda: objective_of(problem, found))
+    matched = matched_units(chosen, ready, activations, low_memory=low_memory, seed=seed, progress=progress)
+    own, layout, steps = matched.states, matched.layout, matched.steps
     first = ready.known[0] if ready.known else None
-    couplings = as_first_model([found[order.index(model)] for model in range(len(own))], first)
+    couplings = as_first_model([matched.couplings[matched.order.index(model)] for model in range(len(own))], first)
     if still := [name for name in layout.rotating if not any(isinstance(each[name], Rotation) for each in couplings)]:
         layout = layout.without_rotations(still)  # where nothing is rotated, norms stay as they were
         own = working_states(states, layout, balance=row.balance, low_memory=low_memory)
@@ -148,6 +142,44 @@ def fused_states(  # noqa: PLR0913
         options=chosen.options,
         seconds=time.perf_counter() - started,
     )
+
+
+@dataclass(frozen=True, eq=False)
+class Matched:
+    """Models whose units were matched.
+
+    Args:
+        states: The models as they were coupled: in a safe type and a canonical scale.
+        layout: The layout as the method used it.
+        order: Which model each of those of the problem is.
+        problem: What was solved, with activations as further terms if they count.
+        couplings: Of every model of the problem.
+        steps: How the objective fell.
+    """
+
+    states: list[State]
+    layout: Layout
+    order: Sequence[int]
+    problem: Problem
+    couplings: Sequence[Couplings]
+    steps: Sequence[Step]
+
+
+def matched_units(
+    chosen: Chosen, ready: Ready, activations: Terms | None, *, low_memory: bool = False, seed: int = 0,
+    progress: Progress = False,
+) -> Matched:  # fmt: skip
+    """Match the units of what was checked before; the arguments are those of `fused_states`."""
+    row, layout = chosen.row, ready.layout_for(chosen.row)
+    check_states(ready.states, layout, type_of(ready.states))
+    own = working_states(ready.states, layout, balance=row.balance, low_memory=low_memory)
+    order = own_order(own, ready.shares) if row.order_free else list(range(len(own)))
+    problem = _problem(ready, own, layout, order, activations)
+    with watching(progress, chosen.method) as watch:
+        found, steps = row.couple(problem, np.random.default_rng(seed), watch, **chosen.options)
+    if activations:  # they count in the objective that is told
+        steps = Step.told(steps, lambda: objective_of(problem, found))
+    return Matched(own, layout, order, problem, found, steps)
 
 
 def _problem(

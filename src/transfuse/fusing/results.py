@@ -19,6 +19,7 @@ from ..lazy import entries_of
 from ..progress import Progress
 from ..renamed import telling_new_names
 from ..types import State
+from .budgets import Spent
 from .saving import saved
 from .verifying import NOT_RUN, Check
 
@@ -88,7 +89,8 @@ class Fusion:
 
     `parents` are the models that were fused: themselves, not copies. `correction` says which correction the model
     got at the end; `states.state` is as it was before. `check` says how the models were held to be alike outside their
-    states, and the aligned networks to compute what the models do.
+    states, and the aligned networks to compute what the models do. `budget` says what the model has of what it may
+    have, where a budget was given.
     """
 
     model: nn.Module
@@ -97,6 +99,7 @@ class Fusion:
     parents: tuple[nn.Module, ...] = ()
     correction: Corrected = field(default_factory=lambda: Corrected(NONE))
     check: Check = field(default_factory=Check)
+    budget: Spent | None = None
 
     @property
     def couplings(self) -> tuple[CouplingMatrices, ...]:
@@ -119,8 +122,9 @@ class Fusion:
         return self.states.layout
 
     def __str__(self) -> str:
-        """What was fused, how it ended, which correction was made, and what was checked, in six lines."""
-        return f"{self.states.summary}\ncorrection: {self.correction}\ncheck: {self.check}"
+        """What was fused, how it ended, which correction was made, and what was checked, in six lines or seven."""
+        spent = f"\nbudget: {self.budget}" if self.budget else ""
+        return f"{self.states.summary}{spent}\ncorrection: {self.correction}\ncheck: {self.check}"
 
     __repr__ = __str__  # networks and tensors would fill a screen
 
