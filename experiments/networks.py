@@ -62,7 +62,8 @@ def resnet8(width: int = 16, channels: int = 3, classes: int = 10) -> ResNet:
 
 
 MORE: dict[str, Callable[..., nn.Module]] = {
-    "gru": gru, "bidirectional": Bidirectional, "cnn": cnn, "resnet8": resnet8, "vit": ViT, "characters": Characters, "llama": Llama,
+    "gru": gru, "bidirectional": Bidirectional, "cnn": cnn, "resnet8": resnet8, "vit": ViT, "characters": Characters,
+    "llama": Llama,
 }  # fmt: skip
 
 

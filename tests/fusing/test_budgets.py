@@ -7,7 +7,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 import transfuse
 from transfuse.errors import InputError
-from transfuse.fusing.budgets import PARAMETERS, Cost, Limit, cost_of, groups_of, within
+from transfuse.fusing.budgets import Cost, Limit, cost_of, groups_of, within
 from transfuse.layout import parse
 from transfuse.modules import Arguments, model_state
 from zoo import livened
@@ -46,6 +46,10 @@ def fused(pair, layout, budget, **options):
     return transfuse.fuse(pair, X, layout=layout, budget=budget, **{"correct": "none", **options})
 
 
+def cost_on(layout, amount):
+    return Cost(layout, dict.fromkeys(layout.tensors, 1), Limit(amount))
+
+
 def size(model):
     return sum(each.numel() for each in model.parameters())
 
@@ -66,7 +70,7 @@ def test_the_size_of_all_side_by_side_gives_the_sum_of_the_widths(pair, layout):
 @pytest.mark.parametrize("factor", [1.1, 1.4, 2.3])
 def test_it_is_never_above_the_budget_and_no_unit_more_fits(pair, layout, factor):
     found = fused(pair, layout, f"{factor}x")
-    spent, cost = found.budget, cost_of(pair[0], layout, PARAMETERS, None)
+    spent, cost = found.budget, cost_of(pair[0], layout, Limit(1), None)
     assert size(found.model) == spent.cost == cost.at(spent.widths) <= spent.limit == int(factor * size(pair[0]))
     for space, width in spent.widths.items():
         assert width == 2 * layout.units[space] or cost.at({**spent.widths, space: width + 1}) > spent.limit
@@ -76,19 +80,18 @@ def test_more_is_spent_of_a_larger_budget():
     torch.manual_seed(0)
     layout = parse("{spaces: {a: 7, b: 3}, tensors: {up: [a, 4], mid: [b, < a, 9], down: [2, < b]}}")
     apart = {"a": torch.rand(2, 7), "b": torch.rand(2, 3)}
-    cost = Cost(layout, dict.fromkeys(layout.tensors, 1))
-    costs = [within(Limit(amount), cost, layout.units, apart).cost for amount in range(223, 1500, 7)]
+    limits = range(223, 1500, 7)
+    costs = [within(cost_on(layout, amount), layout.units, apart).cost for amount in limits]
     assert costs == sorted(costs)
-    assert costs[0] == cost.at(layout.units)
+    assert costs[0] == cost_on(layout, 1).at(layout.units)
     assert costs[-1] > 5 * costs[0]
 
 
 def test_the_unit_that_matches_worst_stays_apart_first():
     layout = parse("{spaces: {a: 2, b: 2}, tensors: {up: [a, 4], mid: [b, < a], down: [2, < b]}}")
     apart = {"a": torch.tensor([[0.1, 0.2]]), "b": torch.tensor([[0.3, 0.05]])}
-    cost = Cost(layout, dict.fromkeys(layout.tensors, 1))
-    assert within(Limit(20), cost, layout.units, apart).widths == {"a": 2, "b": 3}
-    assert within(Limit(27), cost, layout.units, apart).widths == {"a": 3, "b": 3}
+    assert within(cost_on(layout, 20), layout.units, apart).widths == {"a": 2, "b": 3}
+    assert within(cost_on(layout, 27), layout.units, apart).widths == {"a": 3, "b": 3}
 
 
 def test_a_space_whose_networks_differ_gets_the_units():
@@ -102,7 +105,7 @@ def test_a_space_whose_networks_differ_gets_the_units():
 
 
 def test_operations_are_those_that_a_run_makes(pair, layout):
-    cost = cost_of(pair[0], layout, "operations", Arguments((X,)))
+    cost = cost_of(pair[0], layout, Limit(1, "operations"), Arguments((X,)))
     for factor in (1.0, 1.5):
         model = transfuse.fuse(pair, X, layout=layout, target=factor, correct="none").model
         with FlopCounterMode(display=False) as counter, torch.no_grad():
@@ -112,8 +115,8 @@ def test_operations_are_those_that_a_run_makes(pair, layout):
 
 def test_operations_of_a_recurrent_layer_count_every_step():
     model, x = nn.LSTM(4, 5, batch_first=True), torch.randn(2, 7, 4)
-    cost = cost_of(model, transfuse.trace(model, x), "operations", Arguments((x,)))
-    assert cost.at({"l0": 5} if "l0" in cost.layout.units else cost.layout.units) == 7 * (20 * 4 + 20 * 5)
+    cost = cost_of(model, transfuse.trace(model, x), Limit(1, "operations"), Arguments((x,)))
+    assert cost.at(cost.layout.units) == 7 * (20 * 4 + 20 * 5)
 
 
 def test_a_budget_of_operations_is_kept_and_told(pair, layout):

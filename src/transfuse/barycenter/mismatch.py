@@ -44,7 +44,7 @@ def _by_unit(tensor: Tensor, block: Block) -> Tensor:
 
 
 def _compared(rows: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
-    """Squared distances of each model's units to the mean of those before it, and their squares, [models - 1, units]."""
+    """Squared distances of each model's units to the mean of those before it, and the squares of both."""
     distances, sizes = [], []
     mean = rows[0].double()
     for number, each in enumerate(rows[1:], start=1):

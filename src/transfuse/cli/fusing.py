@@ -115,7 +115,8 @@ def _fused_as_modules(options: Namespace, job: Job, target: Any, chosen: Chosen)
     fusion = fuse_modules(
         job.modules(), job.inputs, layout=job.layout, method=options.method, weights=options.weights,
         target=target or None, budget=options.budget, data=data, terms=options.terms, correct=options.correct,
-        aim=options.aim or "auto", synthetic=not options.no_synthetic, seed=options.seed, progress=not options.quiet, **chosen.options,
+        aim=options.aim or "auto", synthetic=not options.no_synthetic, seed=options.seed, progress=not options.quiet,
+        **chosen.options,
     )  # fmt: skip
     return fusion, (data, labels)
 

@@ -57,7 +57,7 @@ def _train(network: nn.Module, task: Task) -> None:
         optimiser.param_groups[0]["lr"] = RATE * 0.5 * (1 + math.cos(math.pi * number / STEPS))
         optimiser.zero_grad()
         with torch.enable_grad():
-            distance_to_parents(network, task, batch).backward()  # type: ignore[no-untyped-call]
+            distance_to_parents(network, task, batch).backward()
         optimiser.step()
     for each in parameters:
         each.requires_grad_(False)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 import torch
@@ -19,9 +19,11 @@ from torch import Tensor, nn
 
 from ..activations import observe
 from ..arguments import Kind, count, either
+from ..barycenter import Couplings, Problem, mismatches
 from ..errors import InputError
 from ..layout import Layout
 from ..modules import Arguments, tensors_in, undisturbed
+from .checking import Ready
 
 PARAMETERS, OPERATIONS = "parameters", "operations"
 FACTORS = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9}
@@ -46,8 +48,8 @@ class Limit:
         """The limit that a user writes down, of the kind `BUDGET`.
 
         Example:
-            >>> Limit.of("1.5M"), Limit.of("1.3x operations")
-            (Limit(amount=1500000.0, unit='parameters', relative=False), Limit(amount=1.3, unit='operations', relative=True))
+            >>> Limit.of("1.3x operations")
+            Limit(amount=1.3, unit='operations', relative=True)
         """
         if isinstance(budget, int):
             return Limit(budget)
@@ -79,10 +81,12 @@ class Cost:
         layout: Which axes of which tensors move together.
         counts: How often each number of a tensor counts, by name: once for parameters; for operations, how often it is
             multiplied for one sample.
+        limit: What it may cost.
     """
 
     layout: Layout
     counts: Mapping[str, int]
+    limit: Limit
 
     def at(self, widths: Mapping[str, int], tensors: Sequence[str] | None = None) -> int:
         """The cost at some widths, of some tensors or of all."""
@@ -94,18 +98,18 @@ class Cost:
         return [name for name in self.counts if any(spaces & set(axis.spaces) for axis in self.layout.tensors[name])]
 
 
-def cost_of(model: nn.Module, layout: Layout, unit: str, example: Arguments | None) -> Cost:
-    """What a network costs in parameters, or in multiplications (with an addition each) of weights, for one sample.
+def cost_of(model: nn.Module, layout: Layout, limit: Limit, example: Arguments | None) -> Cost:
+    """What a network costs in the unit of a limit: parameters, or multiplications of weights for one sample.
 
     Raises:
         InputError: operations are counted on an example, and there is none.
     """
-    if unit == PARAMETERS:
+    if limit.unit == PARAMETERS:
         names = [name for name, _ in model.named_parameters()]
-        return Cost(layout, {name: 1 for name in names if name in layout.tensors})
+        return Cost(layout, {name: 1 for name in names if name in layout.tensors}, limit)
     if example is None:
         raise InputError("a budget of operations is counted on example_inputs, and there are none; pass some")
-    return Cost(layout, _applications(model, example))
+    return Cost(layout, _applications(model, example), limit)
 
 
 def _applications(model: nn.Module, example: Arguments) -> dict[str, int]:
@@ -145,24 +149,43 @@ class Spent:
         return f"{self.cost:,} of {self.limit:,} {self.unit}, {self.cost / self.own:.3g} times what model 1 has"
 
 
-def within(limit: Limit, cost: Cost, own: Mapping[str, int], apart: Mapping[str, Tensor]) -> Spent:
+def unmixed(ready: Ready, cost: Cost) -> Ready:
+    """Models as they are matched to see which units match badly: none is rotated, for units that are mixed do not.
+
+    Raises:
+        InputError: the models have different widths, or cost more than they may.
+    """
+    own = [ready.layout.widths(state) for state in ready.states]
+    if any(each != own[0] for each in own):
+        raise InputError(
+            f"a budget is for models of the same widths, of which some units stay apart; got {own}; pass target"
+        )
+    cost.limit.of_cost(cost.at(own[0]))
+    return replace(ready, layout=ready.layout.without_rotations())
+
+
+def allowed_widths(cost: Cost, problem: Problem, couplings: Sequence[Couplings]) -> Spent:
+    """The widths that a limit allows, given how units match at the widths of the models."""
+    return within(cost, problem.widths, mismatches(problem, couplings))
+
+
+def within(cost: Cost, own: Mapping[str, int], apart: Mapping[str, Tensor]) -> Spent:
     """The widths that a limit allows.
 
     Args:
-        limit: What the result may have.
-        cost: What it costs at any widths.
+        cost: What the result costs at any widths, and may cost.
         own: The widths of the models, by space.
         apart: By space, how badly units match, [models but the first, units].
     """
     widths, used = dict(own), cost.at(own)
-    most, started = limit.of_cost(used), used
+    most, started = cost.limit.of_cost(used), used
     groups = {group: cost.tensors_of(group) for group in groups_of(cost.layout, own)}
     for group in _worst_first(list(groups), apart):
         wider = {**widths, **{space: widths[space] + 1 for space in group}}
         more = cost.at(wider, groups[group]) - cost.at(widths, groups[group])
         if used + more <= most:
             widths, used = wider, used + more
-    return Spent(most, used, limit.unit, widths, started)
+    return Spent(most, used, cost.limit.unit, widths, started)
 
 
 def groups_of(layout: Layout, own: Mapping[str, int]) -> list[frozenset[str]]:

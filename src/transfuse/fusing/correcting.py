@@ -96,50 +96,54 @@ class Parents:
         return [with_state(model, balanced(model.state_dict(), self.layout)) for model in self.models]
 
 
-def corrected(
-    method: str, fused: nn.Module, parents: Parents, inputs: Inputs, progress: Progress = False, *,
-    aim: str = AUTO_AIM, seed: int = 0,
-) -> tuple[nn.Module, Corrected]:  # fmt: skip
-    """The fused network, corrected, and what was done to it.
+@dataclass(frozen=True)
+class Asked:
+    """What a user asks of a correction.
 
     Args:
         method: A row of `CORRECTIONS`, `auto` or `none`.
+        aim: What is aimed at: a row of `AIMS`, or `auto`.
+        seed: For what is random.
+    """
+
+    method: str
+    aim: str = AUTO_AIM
+    seed: int = 0
+
+
+def corrected(
+    asked: Asked, fused: nn.Module, parents: Parents, inputs: Inputs, progress: Progress = False
+) -> tuple[nn.Module, Corrected]:
+    """The fused network, corrected, and what was done to it.
+
+    Args:
+        asked: Which correction is made, and how.
         fused: The fused network.
         parents: The networks that were fused.
         inputs: What to correct by: data, else synthetic inputs.
         progress: Who is told how far it is.
-        aim: What is aimed at: a row of `AIMS`, or `auto`.
-        seed: For what is random.
     """
-    if method == NONE:
+    if asked.method == NONE:
         return fused, Corrected(NONE)
     if is_half(fused):
         return fused, Corrected(NONE, note="corrections are made in float32 and float64 only")
     if inputs.data is None and inputs.synthetic.batches is None:
         return fused, Corrected(NONE, note=inputs.synthetic.why_not)
-    asked = _Asked(aim, seed)
     if inputs.data is not None:
-        return _corrected_by(method, fused, parents, inputs, progress, asked)
+        return _corrected_by(asked, fused, parents, inputs, progress)
     try:
-        result, done = _corrected_by(method, fused, parents, inputs, progress, asked)
+        result, done = _corrected_by(asked, fused, parents, inputs, progress)
     except (InputError, LinAlgError) as error:  # the fusion itself stands, and says why it was not corrected
         return fused, Corrected(NONE, note=WITHOUT.format(cause=cause_of(error)))
     judged = f"judged by synthetic inputs{f' ({chosen})' if (chosen := inputs.synthetic.chosen) else ''}"
     return result, replace(done, note="; ".join(filter(None, [judged, done.note])))
 
 
-@dataclass(frozen=True)
-class _Asked:
-    """What a correction is asked to aim at, and the seed of what is random in it."""
-
-    aim: str
-    seed: int
-
-
 def _corrected_by(
-    method: str, fused: nn.Module, parents: Parents, inputs: Inputs, progress: Progress, asked: _Asked
+    asked: Asked, fused: nn.Module, parents: Parents, inputs: Inputs, progress: Progress
 ) -> tuple[nn.Module, Corrected]:
     """The network with the correction that was asked for, or the best."""
+    method = asked.method
     forced = method in CORRECTIONS
     batches, beside = (inputs.data, inputs.synthetic.batches) if inputs.data else (inputs.synthetic.batches, None)
     assert batches is not None, "without inputs nothing is corrected"

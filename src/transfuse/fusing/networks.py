@@ -24,7 +24,7 @@ from ..arguments import (
     either,
     optional,
 )
-from ..barycenter import Plan, mismatches, reversible
+from ..barycenter import Plan, reversible
 from ..corrections import AUTO, AUTO_AIM, NONE, checked_aim
 from ..errors import InputError, listing
 from ..layout import LAYOUT, Layout, all_balanced, folded
@@ -46,9 +46,9 @@ from ..progress import Progress
 from ..synthetic import SyntheticInputs
 from ..tracing import trace
 from ..types import Forward, State
-from .budgets import BUDGET, Limit, Spent, cost_of, within
+from .budgets import BUDGET, Limit, allowed_widths, cost_of, unmixed
 from .checking import Chosen, Ready, check_fit, network_list
-from .correcting import Parents, check_correction, corrected
+from .correcting import Asked, Parents, check_correction, corrected
 from .inputs import Inputs, TermsName
 from .pipeline import fused_states, matched_units
 from .results import FusedStates, Fusion
@@ -135,44 +135,28 @@ def fuse(  # noqa: PLR0913
     chosen = Chosen.of(method, options)
     row = chosen.row
     how = _Wanted(
-        example_inputs, row, correct or row.correct, checked_aim(aim), forward, outputs, data, synthetic=synthetic,
-        check=check, seed=seed,
+        example_inputs, row, Asked(correct or row.correct, checked_aim(aim), seed), terms or row.terms, forward,
+        outputs, data, synthetic=synthetic, check=check, seed=seed,
     )  # fmt: skip
+    spent = None
     with alone():
         given = _Given.of(models, target, layout, how)
         ready = Ready.of(given.states, given.layout, weights=weights, widths=given.widths)
         inputs = given.inputs(how, progress)
-        spent = None if budget is None else _spent(Limit.of(budget), chosen, ready, given, inputs, how, terms)
-        if spent is not None:
+        if budget is not None:
+            cost = cost_of(given.models[0], given.layout, Limit.of(budget), how.example)
+            plain = unmixed(ready, cost)
+            activations = inputs.activations(given.models, plain.layout, how.terms)
+            matched = matched_units(chosen, plain, activations, seed=seed, progress=progress)
+            spent = allowed_widths(cost, matched.problem, matched.couplings)
             given = replace(given, target=spent.widths)
             ready = Ready.of(given.states, given.layout, weights=weights, widths=given.widths)
         layout = ready.layout_for(row)
         seen = _comparable(given, layout, row) if inputs.matching else given.models
-        activations = inputs.activations(seen, layout, terms or row.terms)
+        activations = inputs.activations(seen, layout, how.terms)
     states = fused_states(chosen, ready, activations, seed=seed, progress=progress)
     with alone():
         return replace(_finished(given, how, states, inputs, progress), budget=spent)
-
-
-def _spent(  # noqa: PLR0913
-    limit: Limit, chosen: Chosen, ready: Ready, given: _Given, inputs: Inputs, how: _Wanted, terms: TermsName | None
-) -> Spent:
-    """The widths that a limit allows: units are matched at the widths of the models, to see which match badly.
-
-    Raises:
-        InputError: the models have different widths, or more than the limit already.
-    """
-    own = [ready.layout.widths(state) for state in given.states]
-    if any(each != own[0] for each in own):
-        raise InputError(
-            f"a budget is for models of the same widths, of which some units stay apart; got {own}; pass target"
-        )
-    cost = cost_of(given.models[0], ready.layout, limit.unit, how.example)
-    limit.of_cost(cost.at(own[0]))  # too small a budget is refused before the work
-    plain = replace(ready, layout=ready.layout.without_rotations())  # units that are mixed have no counterparts
-    activations = inputs.activations(given.models, plain.layout, terms or chosen.row.terms)
-    matched = matched_units(chosen, plain, activations, seed=how.seed)
-    return within(limit, cost, own[0], mismatches(matched.problem, matched.couplings))
 
 
 @dataclass(frozen=True, eq=False)
@@ -181,8 +165,8 @@ class _Wanted:
 
     example_inputs: Any
     row: Method
-    correction: str
-    aim: str
+    correction: Asked
+    terms: str | None
     forward: Forward | None
     outputs: Callable[[Any], Any] | None
     data: Any
@@ -242,10 +226,10 @@ class _Given:
         """The data, and synthetic inputs in place of it or beside it."""
         batches = None if how.data is None else Batches.of(how.data, forward=how.forward)
         example = how.example if how.synthetic else None
-        check_correction(how.correction, self.models[0], inputs=batches is not None or example is not None)
-        example = None if how.correction == NONE else example
+        check_correction(how.correction.method, self.models[0], inputs=batches is not None or example is not None)
+        example = None if how.correction.method == NONE else example
         made = SyntheticInputs.of(
-            self.models, example, plain=how.correction != AUTO, data=batches is not None, seed=how.seed,
+            self.models, example, plain=how.correction.method != AUTO, data=batches is not None, seed=how.seed,
             streams=bool(self.layout.rotating), progress=progress,
         )  # fmt: skip
         return Inputs(batches, made)
@@ -263,7 +247,7 @@ def _finished(given: _Given, how: _Wanted, states: FusedStates, inputs: Inputs, 
         [twin if reversible(own) else None for twin, own in zip(aligned, couplings, strict=True)]
     )
     parents = Parents(given.models, aligned, states.weights, given.layout, couplings, how.row.balance)
-    model, correction = corrected(how.correction, fused, parents, inputs, progress, aim=how.aim, seed=how.seed)
+    model, correction = corrected(how.correction, fused, parents, inputs, progress)
     told = replace(check, note="; ".join(filter(None, [*given.notes, check.note])))
     return Fusion(model, aligned, states, tuple(given.models), correction, told)
 
