@@ -87,6 +87,14 @@ def test_it_stays_as_it_is_where_that_is_no_nearer(monkeypatch):
     assert same(own.network, before)
 
 
+def test_a_training_that_ends_in_no_numbers_leaves_the_network_as_it_was(monkeypatch):
+    monkeypatch.setattr(distillation, "RATE", 1e30)
+    own = task(norm=False)
+    before = copy.deepcopy(own.network)
+    distill_towards_parents(own)
+    assert same(own.network, before)
+
+
 def test_frozen_networks_are_distilled_too_and_stay_frozen():
     own = task()
     for each in (own.network, *own.parents):

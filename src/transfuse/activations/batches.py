@@ -64,14 +64,15 @@ class Batch:
     def varied(self, vary: Callable[[Tensor], Tensor]) -> Batch:
         """The batch with other inputs, made of its own; itself where it is not known which tensor is the input.
 
-        That is the content, or the first of a tuple or list, or the only tensor of floats in a mapping.
+        That is the content, or the first of a tuple or list, or the only tensor of floats in a dict; a container of the
+        user's own class, which may have attributes, is left alone.
         """
         content = self.content
         if isinstance(content, Tensor):
             return replace(self, content=vary(content))
-        if isinstance(content, tuple | list) and content and isinstance(content[0], Tensor):
-            return replace(self, content=(vary(content[0]), *content[1:]))
-        floats = [key for key, value in content.items() if is_float(value)] if isinstance(content, Mapping) else []
+        if type(content) in (tuple, list) and content and isinstance(content[0], Tensor):
+            return replace(self, content=type(content)([vary(content[0]), *content[1:]]))
+        floats = [key for key, value in content.items() if is_float(value)] if type(content) is dict else []
         if len(floats) != 1:
             return self
         return replace(self, content={**content, floats[0]: vary(content[floats[0]])})

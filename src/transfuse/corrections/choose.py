@@ -214,9 +214,10 @@ def best_of(
 
 
 def _stage(watch: Watch, name: str, number: int, total: int) -> Callable[[int, int], None]:
-    """Tells of the start of a correction; what is given back tells of each of its sites."""
+    """Tells of the start of a correction; what is given back tells of each of its sites, or steps of a training."""
     watch(name, number, total)
-    return lambda done, sites: watch(f"{name}, site {done + 1} of {sites}", number, total)
+    part = "step" if CORRECTIONS[name].after else "site"
+    return lambda done, parts: watch(f"{name}, {part} {done + 1} of {parts}", number, total)
 
 
 def checked_aim(aim: str) -> str:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import Any
 
@@ -21,7 +21,7 @@ import torch
 from torch import Tensor, nn
 
 from ..activations import Batch, Seen, observe
-from ..modules import numbers_in, tensors_in
+from ..modules import tensors_in
 from .aims import AIMS
 from .task import Task
 
@@ -41,13 +41,13 @@ def distill_towards_parents(task: Task) -> None:
         return
     with torch.inference_mode(mode=False):
         trained = copy.deepcopy(task.network)  # gradients are asked of a copy: the network may be frozen
-        _train(trained, task)
-    if task.disagreement(trained) < before:
+        whole = _train(trained, task)
+    if whole and task.disagreement(trained) < before:
         task.write(dict(trained.named_parameters()))
 
 
-def _train(network: nn.Module, task: Task) -> None:
-    """Train a network, in place."""
+def _train(network: nn.Module, task: Task) -> bool:
+    """Train a network, in place; whether that came to its end, and all was numbers."""
     parameters = [each for each in network.parameters() if each.is_floating_point()]
     for each in parameters:
         each.requires_grad_(True)
@@ -57,10 +57,14 @@ def _train(network: nn.Module, task: Task) -> None:
         optimiser.param_groups[0]["lr"] = RATE * 0.5 * (1 + math.cos(math.pi * number / STEPS))
         optimiser.zero_grad()
         with torch.enable_grad():
-            distance_to_parents(network, task, batch).backward()
+            distance = distance_to_parents(network, task, batch)
+        if not bool(distance.isfinite()):
+            return False
+        distance.backward()
         optimiser.step()
     for each in parameters:
         each.requires_grad_(False)
+    return all(bool(each.isfinite().all()) for each in parameters)
 
 
 def distance_to_parents(network: nn.Module, task: Task, batch: Batch) -> Tensor:
@@ -70,8 +74,8 @@ def distance_to_parents(network: nn.Module, task: Task, batch: Batch) -> Tensor:
     """
     own_outputs, own = _run(network, batch, gradients=True)
     theirs = [_run(parent, batch) for parent in task.parents]
-    scores = [numbers_in([AIMS[task.aim].of(each) for each in tensors_in(outputs)]) for outputs, _ in theirs]
-    total = _relative(numbers_in(own_outputs), task.mean(scores))
+    aims = [_joined(AIMS[task.aim].of(each) for each in _floats(outputs)) for outputs, _ in theirs]
+    total = _relative(_joined(_floats(own_outputs)), task.mean(aims))
     means = task.means_of([seen for _, seen in theirs])
     values: dict[str, list[Tensor]] = {}
     for seen in own:
@@ -93,6 +97,16 @@ def _run(network: nn.Module, batch: Batch, *, gradients: bool = False) -> tuple[
 
     sites = observe(network, call, gradients=gradients)
     return given[0], sites
+
+
+def _floats(outputs: Any) -> list[Tensor]:
+    """The tensors of floating-point numbers in what a network gives."""
+    return [tensor for tensor in tensors_in(outputs) if tensor.is_floating_point()]
+
+
+def _joined(tensors: Iterable[Tensor]) -> Tensor:
+    """All numbers of some tensors, one after another."""
+    return torch.cat([tensor.flatten() for tensor in tensors])
 
 
 def _relative(value: Tensor, target: Tensor) -> Tensor:
