@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import prod
 
 import torch
@@ -19,11 +19,9 @@ from torch import Tensor, nn
 
 from ..activations import observe
 from ..arguments import Kind, count, either
-from ..barycenter import Couplings, Problem, mismatches
 from ..errors import InputError
 from ..layout import Layout
 from ..modules import Arguments, tensors_in, undisturbed
-from .checking import Ready
 
 PARAMETERS, OPERATIONS = "parameters", "operations"
 FACTORS = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9}
@@ -147,26 +145,6 @@ class Spent:
     def __str__(self) -> str:
         """The cost and the limit, in one line."""
         return f"{self.cost:,} of {self.limit:,} {self.unit}, {self.cost / self.own:.3g} times what model 1 has"
-
-
-def unmixed(ready: Ready, cost: Cost) -> Ready:
-    """Models as they are matched to see which units match badly: none is rotated, for units that are mixed do not.
-
-    Raises:
-        InputError: the models have different widths, or cost more than they may.
-    """
-    own = [ready.layout.widths(state) for state in ready.states]
-    if any(each != own[0] for each in own):
-        raise InputError(
-            f"a budget is for models of the same widths, of which some units stay apart; got {own}; pass target"
-        )
-    cost.limit.of_cost(cost.at(own[0]))
-    return replace(ready, layout=ready.layout.without_rotations())
-
-
-def allowed_widths(cost: Cost, problem: Problem, couplings: Sequence[Couplings]) -> Spent:
-    """The widths that a limit allows, given how units match at the widths of the models."""
-    return within(cost, problem.widths, mismatches(problem, couplings))
 
 
 def within(cost: Cost, own: Mapping[str, int], apart: Mapping[str, Tensor]) -> Spent:
