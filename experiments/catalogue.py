@@ -10,6 +10,7 @@ from .different import CELLS as DIFFERENT
 from .federated import CELLS as FEDERATED
 from .records import Cell, Experiment
 from .rows import CORRECTED, ENDS, SELECTED, UNLABELED
+from .wide import CURVES
 
 OURS = ("better", "control", "control-500", "auto-plain", "auto", "auto-500", *SELECTED, "ensemble", "mean")
 SAME = ("base", "vanilla", "fedma", "ot", "wb", *OURS)
@@ -81,6 +82,9 @@ EXPERIMENTS: dict[str, Experiment] = {
     "different": Experiment("Parents that know different things", DIFFERENT, apart=True),
     "federated": Experiment("Federated rounds", FEDERATED, apart=True),
     "transformers": Experiment("Transformers", ATTENDING, apart=True),
+    "widths": Experiment("Between one width and two", CURVES["widths"], apart=True),
+    "images": Experiment("Numbers of unlabeled images", CURVES["images"], apart=True),
+    "synthetic": Experiment("Numbers of synthetic images", CURVES["synthetic"], apart=True),
     "landscapes": Experiment(
         "Figures 1, 3 and the appendix's: barriers and planes",
         (

@@ -15,6 +15,7 @@ from .different import SETTINGS as DIFFERENT
 from .federated import SETTINGS as FEDERATED
 from .records import Build, Data, Setting, Skill, Training, View
 from .rows import ROWS
+from .wide import SETTINGS as WIDE
 
 # Not in the paper: batches of 64 (MLPNet) and 128 (ResNet18), flips and shifts, and how many examples validate.
 MLP_TRAINING = Training("sgd", 0.05, epochs=20, batch=64, momentum=0.5)
@@ -166,6 +167,7 @@ SMALL = {
     "resnet18": Build("resnet18", {"width": 4}),
     "resnet18_plain": Build("resnet18_plain", {"width": 4}),
     "resnet20": Build("resnet20", {"width": 4}),
+    "resnet8": Build("resnet8", {"width": 4}),
     "vit": Build("vit", {"width": 8, "heads": 2, "hidden": 12, "layers": 1, "patch": 4, "image": (1, 8)}),
     "characters": Build("characters", {"width": 8, "heads": 2, "hidden": 12, "layers": 1, "tokens": 17}),
     "llama": Build("llama", {"width": 8, "heads": 2, "hidden": 12, "layers": 1, "tokens": 17}),
@@ -203,13 +205,13 @@ def _smoke_targets() -> dict[str, Setting]:
 
 PROFILES = {
     "paper": Profile(
-        PAPER | DIFFERENT | ATTENDING | FEDERATED,
+        PAPER | DIFFERENT | ATTENDING | FEDERATED | WIDE,
         {"epsilon": (0.01, 0.005, 0.001, 0.0005), "alpha": (1.0, 5.0, 10.0, 20.0)},
         points=25,
         plane=41,
     ),
     "cpu": Profile(
-        {name: _cpu(name, setting) for name, setting in PAPER.items()} | DIFFERENT | ATTENDING | FEDERATED,
+        {name: _cpu(name, setting) for name, setting in PAPER.items()} | DIFFERENT | ATTENDING | FEDERATED | WIDE,
         {"epsilon": (None,), "gwb.epsilon": (None, 0.2), "wb-random.epsilon": (None, 0.2), "alpha": (1.0, 5.0, 20.0)},
         points=25,
         plane=15,
@@ -217,7 +219,7 @@ PROFILES = {
         pictured=1000,
     ),
     "smoke": Profile(
-        {name: _smoke(setting) for name, setting in (PAPER | DIFFERENT | ATTENDING | FEDERATED).items()}
+        {name: _smoke(setting) for name, setting in (PAPER | DIFFERENT | ATTENDING | FEDERATED | WIDE).items()}
         | _smoke_targets(),
         {"epsilon": (None,), "alpha": (1.0, 10.0)},
         points=3,

@@ -235,6 +235,21 @@ class Row:
 
 
 @dataclass(frozen=True)
+class Amount:
+    """How much of something the fusions of a cell get, whatever their rows say.
+
+    Args:
+        width: How many times as wide as the first model the result is; None: as wide.
+        images: How many unlabeled inputs there are; None: as the row says.
+        synthetic: How many synthetic inputs there are, in place of data; None: as many as `fuse` makes.
+    """
+
+    width: float | None = None
+    images: int | None = None
+    synthetic: int | None = None
+
+
+@dataclass(frozen=True)
 class Cell:
     """One column of a table: base networks, how many, and into what.
 
@@ -251,6 +266,7 @@ class Cell:
             always the same.
         clients: The clients, if the cell is a federation; its settings are then those of the clients in turn, the
             widest first, and nothing is trained before.
+        amount: How much of something the fusions get; None: as the rows say.
     """
 
     title: str
@@ -263,6 +279,7 @@ class Cell:
     family: str = ""
     turns: bool = False
     clients: Clients | None = None
+    amount: Amount | None = None
 
 
 @dataclass(frozen=True)

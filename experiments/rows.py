@@ -58,6 +58,7 @@ ROWS: dict[str, Row] = {
     "procrustes": _fuse("rotations by weights", method="procrustes"),
     "auto-plain": _fuse(f"auto, {PLAIN}", method="auto", correct="none"),
     "auto": _fuse("auto", method="auto"),
+    "distilled": _fuse("auto, then distilled", method="auto", correct="distill"),
     # What each part of `auto` buys: one of them left out.
     "no-signs": _fuse(f"auto, {PLAIN}, no signs", method="auto", correct="none", without=("signs",)),
     "no-scales": _fuse(f"auto, {PLAIN}, no scales", method="auto", correct="none", without=("scales",)),

@@ -12,12 +12,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ..arguments import check_arguments, optional
 from ..barycenter import in_form_of
 from ..checkpoints import SHARD, Provenance, size_told
 from ..corrections import AUTO_AIM, ChosenCorrection
 from ..errors import FusionError, InputError, printable
 from ..files import check_new
 from ..fusing import FusedStates, Fusion, Ready, Wanted, Widths, fused_networks, fused_states
+from ..fusing.budgets import BUDGET
 from ..fusing.verifying import NOT_RUN
 from ..lazy import Entry, LazyState, as_lazy, entries_of, in_type
 from ..methods import Chosen
@@ -50,8 +52,9 @@ def fuse_as_file_says(options: Namespace) -> Outcome:
 def fuse(options: Namespace) -> Outcome:
     """Checkpoints in, one checkpoint out."""
     started = time.perf_counter()
+    check_arguments(**{"--budget": (options.budget, optional(BUDGET))})
     chosen = chosen_method(options)
-    correction = ChosenCorrection.of(options.correct or chosen.row.correct, options.aim or AUTO_AIM)
+    correction = ChosenCorrection.of(options.correct or chosen.row.correct, options.aim or AUTO_AIM, options.seed)
     job = _checked_job(options, chosen, options.models)
     if len(job.checkpoints) == 1 and not (options.target or options.width):
         raise InputError(
@@ -115,7 +118,8 @@ def _fused_as_modules(
     """Fuse modules, which activations, corrections and reports need; gives the data that it read, too."""
     data, labels = inputs_and_labels(options) if options.data else (None, None)
     wanted = Wanted(
-        job.inputs, correction, layout=job.layout, weights=options.weights, target=target or None, data=data,
+        job.inputs, correction, layout=job.layout, weights=options.weights, target=target or None,
+        budget=options.budget, data=data,
         terms=options.terms, synthetic=not options.no_synthetic, seed=options.seed, progress=not options.quiet,
     )  # fmt: skip
     return fused_networks(job.modules(), chosen, wanted), (data, labels)
@@ -145,8 +149,8 @@ def _pages(options: Namespace) -> tuple[str, str]:
 def _corrected_states(fusion: Fusion) -> FusedStates:
     """What was fused, with the state of the corrected network."""
     done = fusion.correction.method
-    status = fusion.states.status if done == "none" else f"{fusion.states.status}; corrected by {done}"
-    return replace(fusion.states, state=fusion.model.state_dict(), status=status)
+    told = [fusion.states.status, f"corrected by {done}" if done != "none" else "", str(fusion.budget or "")]
+    return replace(fusion.states, state=fusion.model.state_dict(), status="; ".join(filter(None, told)))
 
 
 def _checked_job(options: Namespace, chosen: Chosen, paths: list[str]) -> Job:
@@ -159,8 +163,9 @@ def _checked_job(options: Namespace, chosen: Chosen, paths: list[str]) -> Job:
 
 def _target(options: Namespace, job: Job) -> tuple[Widths, Any]:
     """Widths that are wanted, and the module that was named for them, if one was."""
-    if options.target and options.width:
-        raise InputError("--width and --target both say how wide the result is; pass one of them")
+    given = [f"--{name}" for name in ("width", "target", "budget") if getattr(options, name)]
+    if len(given) > 1:
+        raise InputError(f"{' and '.join(given)} both say how wide the result is; pass one of them")
     if not options.target:
         return options.width or {}, None
     if len(options.target) > 1 or "=" in options.target[0]:
@@ -174,9 +179,11 @@ def _needs_modules(options: Namespace, job: Job, chosen: Chosen) -> bool:
 
     Not for an exported program: it runs on as many inputs as it was exported with, and no others.
     """
-    asked = options.data or options.correct or options.terms or options.report
+    asked = options.data or options.correct or options.terms or options.report or options.budget
     if asked and options.low_memory:
-        raise InputError("--low-memory works on tensors alone; leave out --data, --terms, --correct and --report")
+        raise InputError(
+            "--low-memory works on tensors alone; leave out --data, --terms, --correct, --report and --budget"
+        )
     by_default = chosen.row.correct != "none" and not options.no_synthetic
     able = job.build is not None and not options.low_memory and not str(options.model).endswith(".pt2")
     return bool(asked or (by_default and able))

@@ -118,7 +118,7 @@ def _opened(options: Namespace, paths: Sequence[str], out: Path | None) -> Trans
 
 def _is_plain_average(options: Namespace, chosen: Chosen) -> bool:
     """Whether tensors are averaged as they are, and nothing else is asked for: no network is needed for that."""
-    others = ("model", "data", "terms", "correct", "report", "target", "width")
+    others = ("model", "data", "terms", "correct", "report", "target", "width", "budget")
     return options.verb == "fuse" and not chosen.row.matches and not any(getattr(options, name) for name in others)
 
 

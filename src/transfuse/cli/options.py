@@ -75,6 +75,10 @@ TARGET = (
         ("--width",), "how many times as wide as the first model the result is, such as 1.25", "target", "FACTOR",
         factor, told=True, again=True,
     ),
+    Option(
+        ("--budget",), "parameters that the result may have, or operations: 1.5M, 1.3x, '1.3x operations'", "target",
+        "AMOUNT", told=True, again=True,
+    ),
     Option(("--target-args",), "arguments of the target's factory", "target", pairs=True, again=True),
 )  # fmt: skip
 

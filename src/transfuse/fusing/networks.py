@@ -46,6 +46,8 @@ from ..synthetic import SyntheticInputs
 from ..tracing import trace
 from ..types import Forward, State
 from ..workers import WORKERS, Workers
+from .allowing import allowed_widths, unmixed
+from .budgets import BUDGET, Limit, cost_of
 from .checking import Ready, check_fit, network_list
 from .correcting import Parents, corrected
 from .inputs import Inputs, TermsName
@@ -64,7 +66,7 @@ def fuse(  # noqa: PLR0913
     layout: Layout | None = None, data: Any = None, terms: TermsName | None = None, correct: str | None = None,
     synthetic: bool = True, forward: Forward | None = None, outputs: Callable[[Any], Any] | None = None, seed: int = 0,
     progress: Progress = False, check: bool = True, aim: str = AUTO_AIM, workers: Workers = 0,
-    **options: Any,
+    budget: int | str | None = None, **options: Any,
 ) -> Fusion[Network]:  # fmt: skip
     """Fuse trained networks of one architecture, of equal or different widths, into one.
 
@@ -93,7 +95,7 @@ def fuse(  # noqa: PLR0913
             convolutions are matched by them too. See `transfuse.synthetic_inputs`.
         forward: Runs a model on a batch of the data, where batches are of another kind.
         outputs: What counts as output in tracing, from what a model returns; see `transfuse.trace`.
-        seed: For the order of sweeps, for restarts, and for synthetic inputs.
+        seed: For the order of sweeps, for restarts, for synthetic inputs, and for distillation.
         progress: Show how far it is, on standard error: if that is a terminal (True), or "always". Or a function
             `watch(stage, done, total)` of your own.
         check: Run every model on the example inputs, and the first one with the state of each: what differs outside
@@ -102,6 +104,10 @@ def fuse(  # noqa: PLR0913
         aim: What a correction aims at: `mean`, the mean of the models' outputs; `evidence`, the mean of what they hold
             for each class; or `auto`: evidence where some classes are named by some of the models only.
         workers: Processes or an executor that help to couple the models; see `fuse_states`.
+        budget: In place of a target, what the result may have: a number of parameters (`200_000`, "1.5M"), or of
+            multiplications for one sample of the example ("40M operations"), or a factor of what the first model has
+            ("1.3x", "1.3x operations"). Units that match worst stay apart first, until no unit more fits;
+            `Fusion.budget` tells the widths.
         **options: Options of the method; `transfuse.METHODS[method].options` lists them.
 
     Raises:
@@ -124,13 +130,13 @@ def fuse(  # noqa: PLR0913
         layout=(layout, optional(LAYOUT)), terms=(terms, optional(TEXT)), correct=(correct, optional(TEXT)),
         synthetic=(synthetic, SWITCH), forward=(forward, optional(FUNCTION)), seed=(seed, SEED),
         progress=(progress, PROGRESS), check=(check, SWITCH), outputs=(outputs, optional(FUNCTION)), aim=(aim, TEXT),
-        workers=(workers, WORKERS),
+        workers=(workers, WORKERS), budget=(budget, optional(BUDGET)),
     )  # fmt: skip
     chosen = Chosen.of(method, options)
     wanted = Wanted(
-        example_inputs, ChosenCorrection.of(correct or chosen.row.correct, aim), weights=weights, target=target,
-        layout=layout, data=data, terms=terms, synthetic=synthetic, forward=forward, outputs=outputs, seed=seed,
-        progress=progress, check=check, workers=workers,
+        example_inputs, ChosenCorrection.of(correct or chosen.row.correct, aim, seed), weights=weights, target=target,
+        budget=budget, layout=layout, data=data, terms=terms, synthetic=synthetic, forward=forward, outputs=outputs,
+        seed=seed, progress=progress, check=check, workers=workers,
     )  # fmt: skip
     return fused_networks(models, chosen, wanted)
 
@@ -143,6 +149,7 @@ class Wanted:
     correction: ChosenCorrection = field(kw_only=False)
     weights: Sequence[float] | None = None
     target: nn.Module | Widths | None = None
+    budget: int | str | None = None
     layout: Layout | None = None
     data: Any = None
     terms: str | None = None
@@ -172,11 +179,20 @@ def fused_networks(models: Sequence[Network], chosen: Chosen, wanted: Wanted) ->
         InputError: models or proportions cannot be used as given.
         LayoutError: the models do not fit one layout, with every difference.
     """
-    row, started = chosen.row, time.perf_counter()
+    row, spent, started = chosen.row, None, time.perf_counter()
+    if wanted.budget is not None and wanted.target is not None:
+        raise InputError("target and budget both say how wide the result is; pass one of them")
     with alone():
         given = _Given.of(models, wanted)
         ready = Ready.of(given.states, given.layout, weights=wanted.weights, widths=given.widths)
         inputs = given.inputs(wanted)
+        if wanted.budget is not None:
+            cost = cost_of(given.models[0], given.layout, Limit.of(wanted.budget), wanted.example)
+            plain = unmixed(ready, cost)
+            activations = inputs.activations(given.models, plain.layout, wanted.terms or row.terms)
+            spent = allowed_widths(cost, chosen, plain, activations, seed=wanted.seed, progress=wanted.progress)
+            given = replace(given, target=spent.widths)
+            ready = Ready.of(given.states, given.layout, weights=wanted.weights, widths=given.widths)
         layout = ready.layout_for(row)
         seen = _comparable(given, layout, row) if inputs.matching else given.models
         activations = inputs.activations(seen, layout, wanted.terms or row.terms)
@@ -185,7 +201,7 @@ def fused_networks(models: Sequence[Network], chosen: Chosen, wanted: Wanted) ->
     )
     with alone():
         done = _finished(given, wanted, row, states, inputs)
-    return replace(done, seconds=time.perf_counter() - started)
+    return replace(done, budget=spent, seconds=time.perf_counter() - started)
 
 
 @dataclass(frozen=True, eq=False)

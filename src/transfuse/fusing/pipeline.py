@@ -8,7 +8,7 @@ written. Not here: modules, data, files.
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -27,7 +27,7 @@ from ..arguments import (
     many,
     optional,
 )
-from ..barycenter import CouplingMatrices, Problem, barycenter_of
+from ..barycenter import CouplingMatrices, Couplings, Found, Problem, barycenter_of
 from ..errors import InputError
 from ..layout import LAYOUT, Layout
 from ..lazy import working_type
@@ -101,6 +101,7 @@ def fuse_states(  # noqa: PLR0913
 def fused_states(  # noqa: PLR0913
     chosen: Chosen, ready: Ready, activations: Terms | None = None, *, aligned: bool = True,
     low_memory: bool = False, seed: int = 0, progress: Progress = False, workers: Workers = 0,
+    see: Callable[[Problem, Sequence[Couplings]], None] | None = None,
 ) -> FusedStates:  # fmt: skip
     """Fuse what was checked before: the pipeline that `fuse`, `fuse_states` and the command share.
 
@@ -113,6 +114,7 @@ def fused_states(  # noqa: PLR0913
         seed: Seed of the order of sweeps and of restarts.
         progress: Show how far it is; see `fuse`.
         workers: Who helps to couple; see `fuse_states`.
+        see: Is shown what was solved, activations and all, and the couplings that were found.
 
     Raises:
         InputError: the numbers in the states cannot be fused.
@@ -126,8 +128,16 @@ def fused_states(  # noqa: PLR0913
     warn_of_widths(ready)
     rng, given = np.random.default_rng(seed), Problem(states, layout, ready.shares, ready.widths, known=ready.known)
     with watching(progress, chosen.method) as watch, executing(workers) as executor:
+
+        def couple(problem: Problem) -> Found:
+            """Couplings by the method, which are shown to whoever wants to see them."""
+            found = row.couple(problem, rng, watch, **chosen.options)
+            if see is not None:
+                see(problem, found[0])
+            return found
+
         center = barycenter_of(
-            replace(given, executor=executor), lambda problem: row.couple(problem, rng, watch, **chosen.options),
+            replace(given, executor=executor), couple,
             beside=activations.beside if activations else None, balance=row.balance, order_free=row.order_free,
             low_memory=low_memory, aligned=aligned,
         )  # fmt: skip

@@ -23,6 +23,7 @@ from ..plots import inline_picture
 from ..progress import Progress
 from ..renamed import telling_new_names
 from ..types import State
+from .budgets import Spent
 from .saving import saved
 from .verifying import NOT_RUN, Check
 
@@ -106,7 +107,8 @@ class Fusion(Generic[Fused_co]):
     Modules are of the class of the models. `parents` are the models that were fused: themselves, not copies.
     `correction` says which correction the model got at the end; `states.state` is as it was before. `check` says how
     the models were held to be alike outside their states, and the aligned networks to compute what the models do.
-    `seconds` is the time of the whole call: tracing, matching, corrections and checks.
+    `seconds` is the time of the whole call: tracing, matching, corrections and checks. `budget` says what the model has
+    of what it may have, where a budget was given.
     """
 
     model: Fused_co
@@ -116,6 +118,7 @@ class Fusion(Generic[Fused_co]):
     correction: Corrected = field(default_factory=lambda: Corrected(NONE))
     check: Check = field(default_factory=Check)
     seconds: float = 0.0
+    budget: Spent | None = None
 
     @property
     def couplings(self) -> tuple[CouplingMatrices, ...]:
@@ -138,9 +141,10 @@ class Fusion(Generic[Fused_co]):
         return self.states.layout
 
     def __str__(self) -> str:
-        """What was fused, how it ended, which correction was made, what was checked, and the time, in seven lines."""
+        """What was fused, how it ended, which correction was made, what was checked, and the time: a line each."""
+        spent = f"\nbudget: {self.budget}" if self.budget else ""
         told = f"correction: {self.correction}\ncheck: {self.check}"
-        return f"{self.states.summary}\n{told}\ntime: {self.seconds:.1f} s, all in all"
+        return f"{self.states.summary}{spent}\n{told}\ntime: {self.seconds:.1f} s, all in all"
 
     __repr__ = __str__  # networks and tensors would fill a screen
 
