@@ -43,6 +43,17 @@ class Classes:
 
 
 @dataclass(frozen=True)
+class OwnClasses:
+    """The classes whose examples a network sees, and for which alone it has outputs.
+
+    Args:
+        own: Numbers of the classes in the data set, in the order of the outputs.
+    """
+
+    own: tuple[int, ...]
+
+
+@dataclass(frozen=True)
 class Dirichlet:
     """A network sees a random share of every class; the networks of a group share no example.
 
@@ -109,7 +120,7 @@ class Data:
     length: int | None = None
     vectors: int | None = None
     projected_from: int | None = None
-    skill: Skill | Classes | Dirichlet | None = None
+    skill: Skill | Classes | OwnClasses | Dirichlet | None = None
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,54 @@
+"""Parents that have outputs for other classes: settings and cells of networks whose heads are joined.
+
+In: nothing. Out: `SETTINGS` and `CELLS`, for `profiles` and `catalogue`. Each parent of a pair is trained on one half
+of the classes and has outputs for these alone, as in ZipIt's setting (Stoica et al. 2024, arXiv:2305.03053).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from .records import Build, Data, OwnClasses, Setting, Training
+
+NETWORKS = 6  # of every setting: three pairs
+HALVES = (tuple(range(5)), tuple(range(5, 10)))
+ADAM = Training("adam", 2e-3, epochs=3, batch=128, decay=1e-4, schedule="cycle", clip=1.0)
+SGD = Training("sgd", 0.05, epochs=10, batch=64, momentum=0.5)
+RESIDUAL = Training("sgd", 0.05, epochs=8, batch=128, decay=1e-4, schedule="cycle", clip=2.0, augment=True)
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A network, what it learns, and how.
+
+    Args:
+        title: In tables.
+        network: With five outputs.
+        data: With all its classes.
+        training: From random weights.
+    """
+
+    title: str
+    network: Build
+    data: Data
+    training: Training
+
+
+KINDS = {
+    "mnist-mlpnet": Kind("MNIST MLPNet", Build("mlpnet", {"classes": 5}), Data("mnist"), SGD),
+    "mnist-cnn": Kind("MNIST CNN", Build("cnn", {"classes": 5}), Data("mnist", "channels"), ADAM),
+    "mnist-vit": Kind("MNIST ViT", Build("vit", {"classes": 5}), Data("mnist", "channels"), replace(ADAM, decay=0.0)),
+    "cifar10-resnet8": Kind("CIFAR-10 ResNet8", Build("resnet8", {"classes": 5}), Data("cifar10"), RESIDUAL),
+    "cifar10-resnet20": Kind("CIFAR-10 ResNet20", Build("resnet20", {"classes": 5}), Data("cifar10"), RESIDUAL),
+}
+
+
+def _settings(name: str, kind: Kind) -> Iterator[tuple[str, Setting]]:
+    """The two base networks of one kind: one for each half of the classes."""
+    for part, own in zip("ab", HALVES, strict=True):
+        data = replace(kind.data, skill=OwnClasses(own))
+        yield f"{name}-joined-{part}", Setting(kind.network, data, kind.training, NETWORKS)
+
+
+SETTINGS = dict(pair for name, kind in KINDS.items() for pair in _settings(name, kind))
