@@ -15,7 +15,6 @@ from torch.nn import functional as F
 
 from .text import CHARACTERS
 
-CLASSES = 10  # of MNIST and of CIFAR-10
 ROTARY_BASE = 10000.0  # the longest wavelength of rotary positions, in steps over 2 pi, as published
 
 

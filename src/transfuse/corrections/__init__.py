@@ -1,6 +1,6 @@
 """Corrections of fused networks by inputs without labels: batch-norm statistics, repair, refit."""
 
-from .aims import AIMS, AUTO_AIM
+from .aims import AIMS, AUTO_AIM, MEAN
 from .batch_norm import norms_of
 from .choose import Uncorrected, best_of, candidates, checked_aim, correct
 from .control import Control, nearest_control, refitted_parent
@@ -12,6 +12,7 @@ __all__ = [
     "AIMS",
     "AUTO",
     "AUTO_AIM",
+    "MEAN",
     "CORRECTIONS",
     "NONE",
     "Control",

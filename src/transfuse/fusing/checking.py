@@ -22,10 +22,10 @@ from ..lazy import entries_of
 from ..methods import Method, method_named
 from ..modules import place_of, shares_of
 from ..types import State
+from .heads import JOIN, RETURNED
 from .known import known_couplings
 from .widths import Widths, named_widths, target_widths
 
-RETURNED = "is returned by the model"  # how the tracer says why outputs stay where they are
 
 
 def network_list(models: Any) -> list[nn.Module]:
@@ -81,7 +81,7 @@ def told_classes(layout: Layout, states: Sequence[State]) -> str:
     name, found = next(iter(differing.items()))
     return (
         f"\nThe models have {', '.join(map(str, found))} outputs (classes; see {name}): outputs are never matched, for "
-        "each has its meaning. Fuse models of the same classes, or bring their last layers to the same ones first"
+        f"each has its meaning. Pass heads={JOIN!r} for a network with the outputs of all, and classes= if they share some"
     )
 
 

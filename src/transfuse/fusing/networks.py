@@ -25,7 +25,7 @@ from ..arguments import (
     optional,
 )
 from ..barycenter import Plan, reversible
-from ..corrections import AUTO, AUTO_AIM, NONE, checked_aim
+from ..corrections import AUTO, AUTO_AIM, MEAN, NONE, checked_aim
 from ..errors import InputError, listing
 from ..layout import LAYOUT, Layout, all_balanced, folded
 from ..lazy import in_type
@@ -37,6 +37,7 @@ from ..modules import (
     check_copies,
     check_runs,
     model_state,
+    shares_of,
     told_unwrapped,
     undisturbed,
     unwrapped,
@@ -48,7 +49,9 @@ from ..tracing import trace
 from ..types import Forward, State
 from .checking import Chosen, Ready, check_fit, network_list
 from .correcting import Parents, check_correction, corrected
+from .heads import CLASSES, HEADS, Classes, Joined, check_asked
 from .inputs import Inputs, TermsName
+from .joining import calibrated, check_placed, placed_modules
 from .pipeline import fused_states
 from .results import FusedStates, Fusion
 from .verifying import Verified, verified
@@ -64,7 +67,8 @@ def fuse(  # noqa: PLR0913
     weights: Sequence[float] | None = None, target: nn.Module | Widths | None = None,
     layout: Layout | None = None, data: Any = None, terms: TermsName | None = None, correct: str | None = None,
     synthetic: bool = True, forward: Forward | None = None, outputs: Callable[[Any], Any] | None = None, seed: int = 0,
-    progress: Progress = False, check: bool = True, aim: str = AUTO_AIM, **options: Any,
+    progress: Progress = False, check: bool = True, aim: str = AUTO_AIM, heads: str | None = None,
+    classes: Classes | None = None, **options: Any,
 ) -> Fusion:  # fmt: skip
     """Fuse trained networks of one architecture, of equal or different widths, into one.
 
@@ -100,6 +104,11 @@ def fuse(  # noqa: PLR0913
             too. `Fusion.check` tells what it took: a few forward passes.
         aim: What a correction aims at: `mean`, the mean of the models' outputs; `evidence`, the mean of what they hold
             for each class; or `auto`: evidence where some classes are named by some of the models only.
+        heads: `join` for models with other outputs: the result has the outputs of all, `Fusion.heads` says which are
+            whose. Default: all models have the same outputs.
+        classes: With `heads`, the classes of the outputs of each model, by name or number. The result has one output
+            for each class: where several models know it, the mean of theirs. Outputs of different models are calibrated
+            by the data, or by synthetic inputs, to compete on equal terms. Default: all outputs stand side by side.
         **options: Options of the method; `transfuse.METHODS[method].options` lists them.
 
     Raises:
@@ -122,21 +131,27 @@ def fuse(  # noqa: PLR0913
         layout=(layout, optional(LAYOUT)), terms=(terms, optional(TEXT)), correct=(correct, optional(TEXT)),
         synthetic=(synthetic, SWITCH), forward=(forward, optional(FUNCTION)), seed=(seed, SEED),
         progress=(progress, PROGRESS), check=(check, SWITCH), outputs=(outputs, optional(FUNCTION)), aim=(aim, TEXT),
+        heads=(heads, HEADS), classes=(classes, CLASSES),
     )  # fmt: skip
+    check_asked(heads, classes)
     chosen = Chosen.of(method, options)
     row = chosen.row
     how = _Wanted(
-        example_inputs, row, correct or row.correct, checked_aim(aim), forward, outputs, data, synthetic=synthetic,
-        check=check,
+        example_inputs, row, correct or row.correct, checked_aim(aim), forward, outputs, data, weights, classes,
+        join=heads is not None, synthetic=synthetic, check=check,
     )  # fmt: skip
     with alone():
         given = _Given.of(models, target, layout, how)
         ready = Ready.of(given.states, given.layout, weights=weights, widths=given.widths)
         inputs = given.inputs(how, seed, progress)
+        if given.joined and classes is not None and inputs.any is not None:
+            given = given.with_heads(calibrated(given.joined, given.own, inputs.any), how)
+            ready = replace(ready, states=given.states)
         layout = ready.layout_for(row)
         seen = _comparable(given, layout, row) if inputs.matching else given.models
         activations = inputs.activations(seen, layout, terms or row.terms)
     states = fused_states(chosen, ready, activations, seed=seed, progress=progress)
+    states = replace(states, heads=given.joined.heads) if given.joined else states
     with alone():
         return _finished(given, how, states, inputs, progress)
 
@@ -152,6 +167,9 @@ class _Wanted:
     forward: Forward | None
     outputs: Callable[[Any], Any] | None
     data: Any
+    weights: Sequence[float] | None
+    classes: Classes | None
+    join: bool
     synthetic: bool
     check: bool
 
@@ -160,17 +178,34 @@ class _Wanted:
         """The example inputs, if there are any."""
         return None if self.example_inputs is None else Arguments.of(self.example_inputs)
 
+    def verified(self, models: Sequence[nn.Module]) -> Verified:
+        """Models that are alike outside their states, if that shall be checked."""
+        return verified(models, self.example) if self.check and self.outputs is None else Verified()
+
 
 @dataclass(frozen=True, eq=False)
 class _Given:
-    """The models, found to be of one architecture and to be alike outside their states."""
+    """The models, found to be of one architecture and to be alike outside their states.
 
+    Args:
+        own: The models as they were given.
+        models: What is fused: these models, or copies of them with the outputs of all.
+        states: The states of what is fused.
+        target: Widths of the result, or a module of them.
+        layout: Which axes move together.
+        held: The runs by which the models were found to be alike.
+        notes: What is told of the models.
+        joined: Where the outputs of each model are placed; nothing if all models have the same.
+    """
+
+    own: list[nn.Module]
     models: list[nn.Module]
-    states: list[dict[str, Tensor]]
+    states: Sequence[State]
     target: nn.Module | Widths | None
     layout: Layout
     held: Verified
     notes: list[str]
+    joined: Joined | None = None
 
     @staticmethod
     def of(models: Sequence[nn.Module], target: Any, layout: Layout | None, how: _Wanted) -> _Given:
@@ -186,17 +221,33 @@ class _Given:
             check_copies(target, "target")
         wide = [*own, target] if isinstance(target, nn.Module) else own
         layout = layout or _traced(_shown_by(wide), how.example_inputs, how.outputs)
-        states = [{name: tensor.detach() for name, tensor in model_state(model).items()} for model in own]
-        check_fit(layout, states)  # before any other network is run
+        states = _detached(own)
         if how.outputs is not None:  # what is compared would be picked out of outputs that cannot be looked into
             notes.append("outputs= was given")
-        held = verified(own, how.example) if how.check and how.outputs is None else Verified()
-        return _Given(own, states, target, layout, held, notes)
+        given = _Given(own, own, states, target, layout, Verified(), notes)
+        if how.join:
+            shares = shares_of(how.weights, len(own))
+            return given.with_heads(Joined.of(layout, states, shares, how.classes), how)
+        check_fit(layout, states)  # before any other network is run
+        return replace(given, held=how.verified(own))
+
+    def with_heads(self, joined: Joined, how: _Wanted) -> _Given:
+        """The same models, with the outputs of all, held to what they were."""
+        layout = joined.layout(self.layout)
+        states = [joined.placed(number, state) for number, state in enumerate(_detached(self.own))]
+        check_fit(layout, states)
+        placed = placed_modules(joined, self.own, _detached(self.own))
+        if how.example is not None and how.outputs is None:
+            check_placed(joined, self.own, placed, how.example)
+        return replace(self, models=placed, states=states, layout=layout, held=how.verified(placed), joined=joined)
 
     @property
     def widths(self) -> Widths | None:
         """The widths that were asked for."""
-        return self.layout.widths(model_state(self.target)) if isinstance(self.target, nn.Module) else self.target
+        if not isinstance(self.target, nn.Module):
+            return self.target
+        state = model_state(self.target)
+        return self.layout.widths(self.joined.placed_alike(state) if self.joined else state)
 
     @property
     def into(self) -> nn.Module:
@@ -210,7 +261,7 @@ class _Given:
         check_correction(how.correction, self.models[0], inputs=batches is not None or example is not None)
         example = None if how.correction == NONE else example
         made = SyntheticInputs.of(
-            self.models, example, plain=how.correction != AUTO, data=batches is not None, seed=seed,
+            self.own, example, plain=how.correction != AUTO, data=batches is not None, seed=seed,
             streams=bool(self.layout.rotating), progress=progress,
         )  # fmt: skip
         return Inputs(batches, made)
@@ -228,9 +279,16 @@ def _finished(given: _Given, how: _Wanted, states: FusedStates, inputs: Inputs, 
         [twin if reversible(own) else None for twin, own in zip(aligned, couplings, strict=True)]
     )
     parents = Parents(given.models, aligned, states.weights, given.layout, couplings, how.row.balance)
-    model, correction = corrected(how.correction, fused, parents, inputs, progress, aim=how.aim)
+    # The mean of placed models is what each knows of its own classes: there is no evidence to be weighed against it.
+    aim = MEAN if given.joined else how.aim
+    model, correction = corrected(how.correction, fused, parents, inputs, progress, aim=aim)
     told = replace(check, note="; ".join(filter(None, [*given.notes, check.note])))
     return Fusion(model, aligned, states, tuple(given.models), correction, told)
+
+
+def _detached(models: Sequence[nn.Module]) -> list[dict[str, Tensor]]:
+    """The states of models, without gradients."""
+    return [{name: tensor.detach() for name, tensor in model_state(model).items()} for model in models]
 
 
 def _comparable(given: _Given, layout: Layout, row: Method) -> Sequence[nn.Module]:

@@ -19,6 +19,7 @@ from ..lazy import entries_of
 from ..progress import Progress
 from ..renamed import telling_new_names
 from ..types import State
+from .heads import Heads
 from .saving import saved
 from .verifying import NOT_RUN, Check
 
@@ -40,6 +41,8 @@ class FusedStates:
         seed: Seed of the order of sweeps and of restarts.
         options: Options of the method that were given.
         seconds: How long it took.
+        heads: Where the outputs of each model stand, if heads were joined; `aligned` have the outputs of all then, each
+            with zeros where it has none of its own.
     """
 
     state: State
@@ -53,6 +56,7 @@ class FusedStates:
     seed: int = 0
     options: Mapping[str, Any] = field(default_factory=dict)
     seconds: float = 0.0
+    heads: Heads | None = None
 
     @property
     def rotated(self) -> tuple[str, ...]:
@@ -78,6 +82,7 @@ class FusedStates:
         return (
             f"{len(self.weights)} models fused by {self.method} (weights {shares})\n"
             f"spaces: {spaces}\nobjective: {self.history[-1].objective:.6g}\nstatus: {self.status}"
+            + (f"\nheads: {self.heads}" if self.heads else "")
         )
 
 
@@ -86,7 +91,7 @@ class FusedStates:
 class Fusion:
     """Fused modules: `model`, and every input as a module in the common order, beside what fusing states gives.
 
-    `parents` are the models that were fused: themselves, not copies. `correction` says which correction the model
+    `parents` are the models that were fused: themselves, or copies with the outputs of all where heads were joined. `correction` says which correction the model
     got at the end; `states.state` is as it was before. `check` says how the models were held to be alike outside their
     states, and the aligned networks to compute what the models do.
     """
@@ -117,6 +122,11 @@ class Fusion:
     def layout(self) -> Layout:
         """Which axes move together."""
         return self.states.layout
+
+    @property
+    def heads(self) -> Heads | None:
+        """Where the outputs of each model stand among those of the network, if heads were joined."""
+        return self.states.heads
 
     def __str__(self) -> str:
         """What was fused, how it ended, which correction was made, and what was checked, in six lines."""
