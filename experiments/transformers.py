@@ -105,7 +105,7 @@ class ViT(nn.Module):
         classes: How many scores there are.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913, PLR0917
         self, width: int = 48, heads: int = 4, hidden: int = 128, layers: int = 4, patch: int = 7,
         image: tuple[int, int] = (1, 28), classes: int = 10,
     ) -> None:  # fmt: skip

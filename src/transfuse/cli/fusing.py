@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +25,10 @@ from ..checkpoints import (
 from ..errors import FusionError, InputError, printable
 from ..fusing import Chosen, FusedStates, Fusion, Ready, Widths, fused_states
 from ..fusing import fuse as fuse_modules
+from ..fusing.heads import check_asked
 from ..fusing.verifying import NOT_RUN
 from ..fusing.working import in_form_of
-from ..lazy import Entry, LazyState, as_lazy, entries_of, in_type
+from ..lazy import Entry, LazyState, entries_of, in_type
 from ..types import State
 from .architectures import blueprint
 from .config import read_config
@@ -38,7 +39,7 @@ from .places import check_places
 from .planning import estimate, told_plan
 from .records import Outcome
 from .retelling import command, told_options
-from .values import pairs, widths_in
+from .values import classes_in, pairs, widths_in
 from .verbs import VERBS
 
 Labeled = tuple[Tensor | None, Tensor | None]  # inputs and labels
@@ -55,6 +56,7 @@ def fuse_as_file_says(options: Namespace) -> Outcome:
 
 def fuse(options: Namespace) -> Outcome:
     """Checkpoints in, one checkpoint out."""
+    check_asked(options.heads, options.classes)
     chosen = chosen_method(options)
     job = _checked_job(options, options.models)
     if len(job.checkpoints) == 1 and not (options.target or options.width):
@@ -62,12 +64,14 @@ def fuse(options: Namespace) -> Outcome:
             "one checkpoint alone is only fused into another width: pass more checkpoints, --width or --target"
         )
     widths, target = _target(options, job)
-    ready = Ready.of(_lazy_states(job), job.layout, weights=options.weights, widths=widths)
+    ready = job.ready(options.weights, widths)
     with_modules = _needs_modules(options, job, chosen)
     if options.dry_run:
         return _plan(options, job, chosen, correct=with_modules)
     if not with_modules:
-        return _written(options, job, chosen, _fused_as_states(options, chosen, ready), NOT_RUN)
+        fused = _fused_as_states(options, chosen, ready)
+        fused = replace(fused, heads=job.joined.heads) if job.joined else fused
+        return _written(options, job, chosen, fused, NOT_RUN)
     fusion, labeled = _fused_as_modules(options, job, target or widths, chosen)
     outcome = _written(options, job, chosen, _corrected_states(fusion))
     return _with_report(options, fusion, labeled, outcome) if options.report else outcome
@@ -85,18 +89,13 @@ def align(options: Namespace) -> Outcome:
             f"{options.model_file} has other widths than {options.to}: {other} against {own}; only checkpoints of the "
             "same widths can be aligned"
         )
-    states = _lazy_states(job)
-    ready = Ready.of(states, job.layout)
+    ready = job.ready(None, {})
+    states = ready.states
     fused = _fused_as_states(options, chosen, ready)
     twin = fused.aligned[1]
     layout = ready.layout_for(chosen.row)
     twin = in_form_of(states[0], twin, layout, fused.rotated, balance=chosen.row.balance)
     return _written(options, job, chosen, replace(fused, state=twin, weights=(0.0, 1.0)), NOT_RUN)
-
-
-def _lazy_states(job: Job) -> list[LazyState]:
-    """The tensors of each checkpoint, read when they are needed."""
-    return [as_lazy(state) for state in job.states]
 
 
 def _fused_as_states(options: Namespace, chosen: Chosen, ready: Ready) -> FusedStates:
@@ -112,7 +111,8 @@ def _fused_as_modules(options: Namespace, job: Job, target: Any, chosen: Chosen)
     fusion = fuse_modules(
         job.modules(), job.inputs, layout=job.layout, method=options.method, weights=options.weights,
         target=target or None, data=data, terms=options.terms, correct=options.correct, aim=options.aim or "auto",
-        synthetic=not options.no_synthetic, seed=options.seed, progress=not options.quiet, **chosen.options,
+        synthetic=not options.no_synthetic, seed=options.seed, progress=not options.quiet, heads=options.heads,
+        classes=classes_in(options.classes), **chosen.options,
     )  # fmt: skip
     return fusion, (data, labels)
 
@@ -168,7 +168,7 @@ def _target(options: Namespace, job: Job) -> tuple[Widths, Any]:
     if len(options.target) > 1 or "=" in options.target[0]:
         return widths_in(options.target), None
     model = blueprint(options.target[0], pairs(options.target_args, "--target-args"), "--target").build()
-    return job.layout.widths(model.state_dict()), model
+    return job.widths(model.state_dict()), model
 
 
 def _needs_modules(options: Namespace, job: Job, chosen: Chosen) -> bool:
@@ -213,14 +213,14 @@ def _written(options: Namespace, job: Job, chosen: Chosen, fused: FusedStates, n
     data = {
         "out": options.out, "files": files, "method": options.method,
         "weights": list(fused.weights), "status": fused.status, "objective": objective,
-        "seconds": round(fused.seconds, 3), "seed": options.seed, "widths": job.layout.widths(job.states[0]),
+        "seconds": round(fused.seconds, 3), "seed": options.seed, "widths": job.widths(job.states[0]),
+        **({"heads": asdict(fused.heads)} if fused.heads else {}),
     }  # fmt: skip
     done = f"fused {len(job.checkpoints)} checkpoints" if options.verb == "fuse" else "aligned"
     wrapped = [f"{each.path}: the state was found {found}\n" for each in job.checkpoints
                if (found := each.told_wrapping)]  # fmt: skip
     text = f"{''.join(wrapped)}{done} by {options.method} in {fused.seconds:.1f} s ({fused.status})"
-    if note:
-        text += f"\n{note}"
+    text += "".join(f"\n{told}" for told in (fused.heads, note) if told)
     if options.verbose:
         text += f"\nobjective {objective}\n{job.layout}"
     others = [each for each in job.checkpoints if each is not first]

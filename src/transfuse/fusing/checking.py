@@ -27,7 +27,6 @@ from .known import known_couplings
 from .widths import Widths, named_widths, target_widths
 
 
-
 def network_list(models: Any) -> list[nn.Module]:
     """The networks in a list of one or more.
 
@@ -81,7 +80,8 @@ def told_classes(layout: Layout, states: Sequence[State]) -> str:
     name, found = next(iter(differing.items()))
     return (
         f"\nThe models have {', '.join(map(str, found))} outputs (classes; see {name}): outputs are never matched, for "
-        f"each has its meaning. Pass heads={JOIN!r} for a network with the outputs of all, and classes= if they share some"
+        f"each has its meaning. Pass heads={JOIN!r} for a network with the outputs of all, and classes= if they share "
+        "some"
     )
 
 

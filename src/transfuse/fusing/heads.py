@@ -186,6 +186,10 @@ class Joined:
         """The same, with the outputs of each model multiplied and shifted."""
         return replace(self, heads=replace(self.heads, factors=tuple(factors), offsets=tuple(offsets)))
 
+    def all_placed(self, states: Sequence[State]) -> list[State]:
+        """The states of all models, each with its outputs among those of all; lazy if the state is."""
+        return [self.placed(model, state) for model, state in enumerate(states)]
+
     def placed(self, model: int, state: State) -> State:
         """The state of a model with its outputs among those of all; lazy if the state is."""
         if not isinstance(state, LazyState):

@@ -19,22 +19,11 @@ from torch import Tensor, nn
 
 from ..activations import Batches
 from ..errors import InputError
-from ..modules import Arguments, are_class_scores, first_line, tensors_in, undisturbed, with_state
-from ..types import State
+from ..modules import Arguments, are_class_scores, first_line, tensors_in, undisturbed
 from .heads import Joined
 
 NEAR = 1e-2  # of the largest output, by which a placed model may differ: other shapes are summed in another order
 TINY = 1e-12  # keeps scores that are all the same from being divided by zero
-
-
-def placed_modules(joined: Joined, models: Sequence[nn.Module], states: Sequence[State]) -> list[nn.Module]:
-    """Copies of models whose last layers have the outputs of all.
-
-    Raises:
-        InputError: naming the layers that cannot be rebuilt.
-    """
-    pairs = enumerate(zip(models, states, strict=True))
-    return [with_state(model, joined.placed(number, state)) for number, (model, state) in pairs]
 
 
 def check_placed(joined: Joined, models: Sequence[nn.Module], placed: Sequence[nn.Module], inputs: Arguments) -> None:

@@ -51,7 +51,7 @@ from .checking import Chosen, Ready, check_fit, network_list
 from .correcting import Parents, check_correction, corrected
 from .heads import CLASSES, HEADS, Classes, Joined, check_asked
 from .inputs import Inputs, TermsName
-from .joining import calibrated, check_placed, placed_modules
+from .joining import calibrated, check_placed
 from .pipeline import fused_states
 from .results import FusedStates, Fusion
 from .verifying import Verified, verified
@@ -210,9 +210,9 @@ class _Given:
     @staticmethod
     def of(models: Sequence[nn.Module], target: Any, layout: Layout | None, how: _Wanted) -> _Given:
         """What was given, checked; the first model is traced if there is no layout."""
-        given = network_list(models)
-        notes = [f"model {number}: {text}" for number, each in enumerate(given, 1) if (text := told_unwrapped(each))]
-        own = [unwrapped(model) for model in given]
+        listed = network_list(models)
+        notes = [f"model {number}: {text}" for number, each in enumerate(listed, 1) if (text := told_unwrapped(each))]
+        own = [unwrapped(model) for model in listed]
         notes += [TRAINING] if own[0].training and acts_otherwise_in_training(own[0]) else []
         for number, model in enumerate(own, start=1):
             check_copies(model, f"model {number}")
@@ -233,10 +233,9 @@ class _Given:
 
     def with_heads(self, joined: Joined, how: _Wanted) -> _Given:
         """The same models, with the outputs of all, held to what they were."""
-        layout = joined.layout(self.layout)
-        states = [joined.placed(number, state) for number, state in enumerate(_detached(self.own))]
+        layout, states = joined.layout(self.layout), joined.all_placed(_detached(self.own))
         check_fit(layout, states)
-        placed = placed_modules(joined, self.own, _detached(self.own))
+        placed = [with_state(model, state) for model, state in zip(self.own, states, strict=True)]
         if how.example is not None and how.outputs is None:
             check_placed(joined, self.own, placed, how.example)
         return replace(self, models=placed, states=states, layout=layout, held=how.verified(placed), joined=joined)

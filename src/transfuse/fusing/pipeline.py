@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -30,10 +31,12 @@ from ..barycenter import CouplingMatrices, Problem, Step, importance_by_layer, o
 from ..errors import InputError
 from ..layout import LAYOUT, Layout, Rotation
 from ..lazy import LazyState
+from ..modules import shares_of
 from ..progress import Progress, watching
 from ..types import State
-from .checking import Chosen, Ready, check_states, warn_of_widths
+from .checking import Chosen, Ready, check_fit, check_states, warn_of_widths
 from .elsewhere import ENDINGS, SENT, Sent, received
+from .heads import CLASSES, HEADS, Classes, Joined, check_asked
 from .outputs import as_first_model, eager_outputs, lazy_outputs
 from .results import FusedStates
 from .widths import WIDTHS, Widths
@@ -47,7 +50,8 @@ def fuse_states(  # noqa: PLR0913
     states: Sequence[Sent], layout: Layout, *, method: str = "auto", weights: Sequence[float] | None = None,
     widths: Widths | None = None, activations: Terms | None = None, aligned: bool = True,
     low_memory: bool = False, seed: int = 0, progress: Progress = False, may_lack: Collection[str] = (),
-    couplings: Sequence[State | None] | None = None, **options: Any,
+    couplings: Sequence[State | None] | None = None, heads: str | None = None, classes: Classes | None = None,
+    **options: Any,
 ) -> FusedStates:  # fmt: skip
     """Fuse states on a layout, without running any network.
 
@@ -70,14 +74,20 @@ def fuse_states(  # noqa: PLR0913
         couplings: Couplings to start from, for each state those that an earlier fusion found (`FusedStates.couplings`)
             or matrices [target units, model units] by space, or None where nothing is known. If all are known, `auto`
             starts nowhere else, and `vanilla` is the average along them.
+        heads: `join` for states with other outputs: the result has the outputs of all, `FusedStates.heads` says which
+            are whose. The layout must tell which axes are returned, as `trace` does.
+        classes: With `heads`, the classes of the outputs of each state; see `fuse`. Without inputs nothing is
+            calibrated.
         **options: Options of the method; `transfuse.METHODS[method].options` lists them.
     """
     check_arguments(
         states=(states, SENT), layout=(layout, LAYOUT), method=(method, TEXT), weights=(weights, optional(WEIGHTS)),
         widths=(widths, optional(WIDTHS)), activations=(activations, optional(ACTIVATIONS)),
         aligned=(aligned, SWITCH), low_memory=(low_memory, SWITCH), seed=(seed, SEED), progress=(progress, PROGRESS),
-        may_lack=(may_lack, ENDINGS), couplings=(couplings, optional(COUPLINGS)),
+        may_lack=(may_lack, ENDINGS), couplings=(couplings, optional(COUPLINGS)), heads=(heads, HEADS),
+        classes=(classes, CLASSES),
     )  # fmt: skip
+    check_asked(heads, classes)
     chosen = Chosen.of(method, options)
     if chosen.row.terms not in (None, "weights") and activations is None:
         raise InputError(
@@ -86,11 +96,14 @@ def fuse_states(  # noqa: PLR0913
     if not states:
         raise InputError("states is empty; give one or more states to fuse")
     named, layout = received(states, layout, may_lack)
-    layout.check(*named)
-    ready = Ready.of(named, layout, weights=weights, widths=widths, couplings=couplings)
-    return fused_states(
+    joined = Joined.of(layout, named, shares_of(weights, len(named)), classes) if heads else None
+    own, layout = (joined.all_placed(named), joined.layout(layout)) if joined else (named, layout)
+    check_fit(layout, own)
+    ready = Ready.of(own, layout, weights=weights, widths=widths, couplings=couplings)
+    fused = fused_states(
         chosen, ready, activations, aligned=aligned, low_memory=low_memory, seed=seed, progress=progress
     )
+    return replace(fused, heads=joined.heads) if joined else fused
 
 
 def fused_states(  # noqa: PLR0913

@@ -91,9 +91,9 @@ class FusedStates:
 class Fusion:
     """Fused modules: `model`, and every input as a module in the common order, beside what fusing states gives.
 
-    `parents` are the models that were fused: themselves, or copies with the outputs of all where heads were joined. `correction` says which correction the model
-    got at the end; `states.state` is as it was before. `check` says how the models were held to be alike outside their
-    states, and the aligned networks to compute what the models do.
+    `parents` are the models that were fused: themselves, or copies with the outputs of all where heads were joined.
+    `correction` says which correction the model got at the end; `states.state` is as it was before. `check` says how
+    the models were held to be alike outside their states, and the aligned networks to compute what the models do.
     """
 
     model: nn.Module
