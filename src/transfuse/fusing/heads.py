@@ -172,7 +172,11 @@ class Joined:
         return any(self._is_bias(name) for name in self.axes)
 
     def layout(self, layout: Layout) -> Layout:
-        """A layout whose last layer has the outputs of all models."""
+        """A layout whose last layer has the outputs of all models.
+
+        Units that the last layer reads keep their scale, unless all models have the same outputs: scales are found by
+        what reads a unit, and different heads would give the same unit different ones.
+        """
         tensors = {
             name: tuple(
                 replace(each, segments=(Fixed(self.heads.width),)) if self.axes.get(name) == number else each
@@ -180,7 +184,12 @@ class Joined:
             )
             for name, axes in layout.tensors.items()
         }
-        return replace(layout, tensors=tensors)
+        if len({frozenset(own) for own in self.heads.places}) == 1:
+            return replace(layout, tensors=tensors)
+        read = {space for name in self.axes for axis in layout.tensors[name] for space in axis.spaces}
+        spaces = [replace(each, symmetry=replace(each.symmetry, scales=False)) if each.name in read else each
+                  for each in layout.spaces]  # fmt: skip
+        return replace(layout, tensors=tensors, spaces=tuple(spaces))
 
     def calibrated(self, factors: Sequence[float], offsets: Sequence[float]) -> Joined:
         """The same, with the outputs of each model multiplied and shifted."""
