@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from .records import Build, Data, OwnClasses, Setting, Training
+from .records import Build, Cell, Data, OwnClasses, Setting, Training
+from .rows import JOINED
 
 NETWORKS = 6  # of every setting: three pairs
 HALVES = (tuple(range(5)), tuple(range(5, 10)))
@@ -55,3 +56,12 @@ def _settings(name: str, kind: Kind) -> Iterator[tuple[str, Setting]]:
 
 
 SETTINGS = dict(pair for name, kind in KINDS.items() for pair in _settings(name, kind))
+WIDER = tuple(row for row in JOINED if "-1.5" in row or "-2.0" in row)  # of which the stream of a ViT allows none
+
+
+def _cell(name: str, kind: Kind) -> Cell:
+    rows = tuple(row for row in JOINED if row not in WIDER) if kind.network.name == "vit" else JOINED
+    return Cell(kind.title, (f"{name}-joined-a", f"{name}-joined-b"), rows)
+
+
+CELLS = tuple(_cell(name, kind) for name, kind in KINDS.items())

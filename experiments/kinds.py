@@ -24,6 +24,7 @@ from .networks import build
 from .profiles import PROFILES
 from .rounds import federated
 from .rows import ROWS
+from .unions import union
 
 
 def fuse(job: Job, group: Group, options: Mapping[str, Any]) -> transfuse.Fusion:
@@ -137,4 +138,5 @@ KINDS: dict[str, Callable[[Job, Group], dict[str, Any]]] = {
     "fuse": _fuse,
     "landscape": _landscape,
     "federated": federated,
+    "union": union,
 }

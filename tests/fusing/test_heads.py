@@ -88,12 +88,13 @@ def test_calibrated_models_reach_equally_far_whatever_their_scale_and_shift_were
         transfuse.fuse([one, each], X[:2], data=X, heads="join", classes=[[0, 1, 2], [3, 4, 5, 6]], correct="none")
         for each in (other, louder)
     )
-    tops = [[float(fusion.heads.of_model(parent(X), n).amax(1).mean().detach()) for n, parent in enumerate(fusion.parents)]
-            for fusion in (plain, loud)]  # fmt: skip
+    tops, named = [], []
+    for fusion in (plain, loud):
+        own = [fusion.heads.of_model(parent(X), number).detach() for number, parent in enumerate(fusion.parents)]
+        tops.append([float(each.amax(1).mean()) for each in own])
+        named.append(torch.cat(own, 1).argmax(1))
     assert tops[0][0] == pytest.approx(tops[0][1], rel=1e-4)
     assert tops[1][0] == pytest.approx(tops[1][1], rel=1e-4)
-    named = [torch.cat([fusion.heads.of_model(parent(X), n) for n, parent in enumerate(fusion.parents)], 1).argmax(1)
-             for fusion in (plain, loud)]  # fmt: skip
     assert torch.equal(*named)
 
 

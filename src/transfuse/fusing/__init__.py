@@ -1,6 +1,7 @@
 """Fusing: one pipeline over states, plain or lazy, and on it `fuse` and `align` for modules."""
 
 from .checking import Chosen, Ready
+from .heads import Heads
 from .networks import align, fuse
 from .pipeline import fuse_states, fused_states
 from .results import FusedStates, Fusion
@@ -10,6 +11,7 @@ __all__ = [
     "Chosen",
     "FusedStates",
     "Fusion",
+    "Heads",
     "Ready",
     "Widths",
     "align",

@@ -72,7 +72,8 @@ def told_classes(layout: Layout, states: Sequence[State]) -> str:
     for name, found in _differing(layout, states, RETURNED):
         return (
             f"\nThe models have {found} outputs (classes; see {name}): outputs are never matched, for each has its "
-            f"meaning. Pass heads={JOIN!r} for a network with the outputs of all, and classes= if they share some"
+            f"meaning. Pass heads={JOIN!r} (--heads {JOIN}) for a network with the outputs of all, and classes= if "
+            "they share some"
         )
     return ""
 
