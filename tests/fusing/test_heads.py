@@ -10,6 +10,7 @@ from torch import nn
 
 import transfuse
 from transfuse.fusing.heads import Heads, Joined
+from transfuse.fusing.joining import asked_models
 from transfuse.lazy import as_lazy
 
 X = torch.randn(200, 6, generator=torch.Generator().manual_seed(0))
@@ -78,24 +79,37 @@ def test_twice_as_wide_by_class_is_each_model_as_calibrated_and_the_mean_where_b
     assert worst(outputs[:, 2], 0.75 * own[0][:, 2] + 0.25 * own[1][:, 0]) < 1e-4
 
 
-def test_calibrated_models_reach_equally_far_whatever_their_scale_and_shift_were():
-    one, other = PAIRS["mlp"]
+def own_outputs(fusion):
+    """What each parent gives for its own classes, side by side."""
+    own = [fusion.heads.of_model(parent(X), number).detach() for number, parent in enumerate(fusion.parents)]
+    return torch.cat(own, 1)
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_calibration_makes_up_for_a_louder_model(bias):
+    one, other = mlp(3, 1, bias=bias), mlp(4, 2, bias=bias)
     louder = copy.deepcopy(other)
     with torch.no_grad():
         louder[4].weight.mul_(9)
-        louder[4].bias.mul_(9).add_(4)
+        if bias:
+            louder[4].bias.mul_(9).add_(4)
     plain, loud = (
         transfuse.fuse([one, each], X[:2], data=X, heads="join", classes=[[0, 1, 2], [3, 4, 5, 6]], correct="none")
         for each in (other, louder)
     )
-    tops, named = [], []
-    for fusion in (plain, loud):
-        own = [fusion.heads.of_model(parent(X), number).detach() for number, parent in enumerate(fusion.parents)]
-        tops.append([float(each.amax(1).mean()) for each in own])
-        named.append(torch.cat(own, 1).argmax(1))
-    assert tops[0][0] == pytest.approx(tops[0][1], rel=1e-4)
-    assert tops[1][0] == pytest.approx(tops[1][1], rel=1e-4)
-    assert torch.equal(*named)
+    assert plain.heads.factors[1] != pytest.approx(1.0)
+    found = [own_outputs(fusion) / fusion.heads.factors[0] for fusion in (plain, loud)]
+    assert torch.allclose(*found, atol=1e-4)
+
+
+@settings(max_examples=20, deadline=None)
+@given(share=st.floats(0.1, 0.9), loud=st.floats(0.1, 10.0), seed=st.integers(0, 99))
+def test_inputs_are_found_to_ask_the_model_that_knows_them_in_any_shares(share, loud, seed):
+    random = torch.Generator().manual_seed(seed)
+    truth = (torch.arange(400) >= 400 * share).long()
+    sure = torch.stack([truth == 0, truth == 1])
+    above = torch.where(sure, 5.0, 1.5) + torch.rand(2, 400, generator=random)
+    assert torch.equal(asked_models(above * torch.tensor([[1.0], [loud]])), truth)
 
 
 def test_a_model_and_its_shuffled_twin_with_other_classes_share_one_trunk():

@@ -4,10 +4,12 @@ In: modules, where their outputs are placed, inputs. Out: modules that all have 
 are placed is said in `heads`.
 
 Calibration. Where one network answers with the classes of all models, scores of different models compete that never
-did in training, and a model with larger numbers would drown out the others. So on the inputs that there are, data or
-synthetic ones, the largest score of every model stands equally far above the mean of its scores, on average (a factor),
-and the largest scores of all models are equal, on average (an offset, where the last layer has a bias). Neither changes
-which of a model's own classes it names. No label enters; it is assumed that the inputs ask all models alike.
+did in training, and a model with larger numbers would drown out the others. So each input, of data or synthetic, counts
+as one that asks the model whose largest score stands highest above its mean score; and a factor for each model has
+these heights be the same for all models, in the median over the inputs that ask it. Both are repeated until nothing
+changes. Where the last layer has a bias, the mean score of each model becomes zero besides, in the median. Neither
+changes which of its own classes a model names. No label enters, and it need not be known how many inputs ask which
+model.
 """
 
 from __future__ import annotations
@@ -24,6 +26,8 @@ from .heads import Joined
 
 NEAR = 1e-2  # of the largest output, by which a placed model may differ: other shapes are summed in another order
 TINY = 1e-12  # keeps scores that are all the same from being divided by zero
+ROUNDS = 50  # of asking; some five were needed
+FEWEST = 5  # inputs that ask a model: of fewer a median says little, and all inputs count
 
 
 def check_placed(joined: Joined, models: Sequence[nn.Module], placed: Sequence[nn.Module], inputs: Arguments) -> None:
@@ -68,21 +72,48 @@ def calibrated(joined: Joined, models: Sequence[nn.Module], batches: Batches) ->
         models: The models as they were given, in evaluation mode or not.
         batches: Inputs without labels.
     """
-    largest, above = [], []
     with undisturbed(*models), torch.no_grad():
-        for model in models:
-            found = [tensors_in(batch.run(model)) for batch in batches]
-            scores = [each[0] for each in found if len(each) == 1 and are_class_scores(each[0])]
-            if len(scores) < len(found):
-                return joined
-            rows = torch.cat(scores).double()
-            largest.append(float(rows.amax(1).mean()))
-            above.append(float((rows.amax(1) - rows.mean(1)).mean()))
-    factors = [_mean(above) / max(each, TINY) for each in above]
-    reached = [factor * each for factor, each in zip(factors, largest, strict=True)]
-    offsets = [_mean(reached) - each if joined.has_biases else 0.0 for each in reached]
-    return joined.calibrated(factors, offsets)
+        scores = [_scores(model, batches) for model in models]
+    known = [each for each in scores if each is not None]
+    if len(known) < len(models):
+        return joined
+    means = [each.mean(1) for each in known]
+    above = torch.stack([each.amax(1) - mean for each, mean in zip(known, means, strict=True)])
+    asked = asked_models(above)
+    heights = [_median(own, asked == number) for number, own in enumerate(above)]
+    factors = [sum(heights) / len(heights) / max(each, TINY) for each in heights]
+    shifts = [-factor * _median(own, asked == number) if joined.has_biases else 0.0
+              for number, (factor, own) in enumerate(zip(factors, means, strict=True))]  # fmt: skip
+    return joined.calibrated(factors, shifts)
 
 
-def _mean(values: Sequence[float]) -> float:
-    return sum(values) / len(values)
+def asked_models(above: Tensor) -> Tensor:
+    """For each input the number of the model that it asks: the one whose largest score stands highest.
+
+    Args:
+        above: How far the largest score of each model stands above its mean score, [models, inputs].
+
+    Example:
+        >>> asked_models(torch.tensor([[1.0, 1.1, 0.2, 0.1], [2.0, 2.0, 9.0, 8.0]]))
+        tensor([0, 0, 1, 1])
+    """
+    asked = (above / above.mean(1, keepdim=True).clamp_min(TINY)).argmax(0)
+    for _ in range(ROUNDS):
+        heights = [_median(own, asked == number) for number, own in enumerate(above)]
+        before, asked = asked, (above / above.new_tensor(heights).clamp_min(TINY)[:, None]).argmax(0)
+        if torch.equal(before, asked):
+            break
+    return asked
+
+
+def _median(values: Tensor, chosen: Tensor) -> float:
+    """The median of some values; of all, where too few are chosen."""
+    return float((values[chosen] if int(chosen.sum()) >= FEWEST else values).median())
+
+
+def _scores(model: nn.Module, batches: Batches) -> Tensor | None:
+    """The class scores [samples, classes] that a model gives on inputs; nothing if its outputs are none."""
+    found = [tensors_in(batch.run(model)) for batch in batches]
+    if not all(len(each) == 1 and are_class_scores(each[0]) for each in found):
+        return None
+    return torch.cat([each[0] for each in found]).double()
