@@ -261,7 +261,7 @@ class _Given:
         example = None if how.correction == NONE else example
         made = SyntheticInputs.of(
             self.own, example, plain=how.correction != AUTO, data=batches is not None, seed=seed,
-            streams=bool(self.layout.rotating), progress=progress,
+            streams=bool(self.layout.rotating), apart=self.joined is not None, progress=progress,
         )  # fmt: skip
         return Inputs(batches, made)
 
