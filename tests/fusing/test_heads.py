@@ -216,3 +216,24 @@ def test_what_does_not_add_up_is_refused_before_work(options, told):
 def test_what_cannot_be_joined_is_refused_before_work(models, told):
     with pytest.raises(transfuse.FusionError, match=told):
         transfuse.fuse(models, X[:2], heads="join")
+
+
+@pytest.mark.long
+def test_a_model_of_transformers_knows_its_labels_and_is_saved_with_them(tmp_path):
+    transformers = pytest.importorskip("transformers")
+
+    def bert(labels, seed):
+        torch.manual_seed(seed)
+        sizes = dict(hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=20)
+        config = transformers.BertConfig(vocab_size=40, max_position_embeddings=12, num_labels=labels, **sizes)
+        return transformers.BertForSequenceClassification(config).eval()
+
+    models = [bert(2, 0), bert(3, 1)]
+    tokens = {"input_ids": torch.randint(0, 40, (2, 8), generator=torch.Generator().manual_seed(0))}
+    classes = [["bad", "good"], ["bad", "fair", "good"]]
+    fusion = transfuse.fuse(models, tokens, heads="join", classes=classes, correct="none")
+    assert fusion.model.config.id2label == {0: "bad", 1: "good", 2: "fair"}
+    assert models[0].config.num_labels == 2
+    fusion.save(tmp_path / "joined")
+    again = transformers.BertForSequenceClassification.from_pretrained(tmp_path / "joined")
+    assert torch.allclose(again(**tokens).logits, fusion.model(**tokens).logits, atol=1e-6)

@@ -15,19 +15,43 @@ model.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from ..activations import Batches
 from ..errors import InputError
-from ..modules import Arguments, are_class_scores, first_line, tensors_in, undisturbed
-from .heads import Joined
+from ..modules import Arguments, are_class_scores, first_line, tensors_in, undisturbed, with_state
+from ..types import State
+from .heads import Heads, Joined
 
 NEAR = 1e-2  # of the largest output, by which a placed model may differ: other shapes are summed in another order
 TINY = 1e-12  # keeps scores that are all the same from being divided by zero
 ROUNDS = 50  # of asking; some five were needed
 FEWEST = 5  # inputs that ask a model: of fewer a median says little, and all inputs count
+
+
+def placed_modules(joined: Joined, models: Sequence[nn.Module], states: Sequence[State]) -> list[nn.Module]:
+    """Copies of models with placed states, that is, with the outputs of all.
+
+    Raises:
+        InputError: naming the layers that cannot be rebuilt.
+    """
+    placed = [with_state(model, state) for model, state in zip(models, states, strict=True)]
+    for model in placed:
+        _tell_labels(model, joined.heads)
+    return placed
+
+
+def _tell_labels(model: Any, heads: Heads) -> None:
+    """Have a model of transformers know its number of labels, and their names, which its configuration keeps."""
+    config = getattr(model, "config", None)
+    if hasattr(config, "id2label") and hasattr(model, "num_labels"):
+        names = map(str, heads.classes) if heads.classes else (f"LABEL_{place}" for place in range(heads.width))
+        config.id2label = dict(enumerate(names))
+        config.label2id = {name: place for place, name in config.id2label.items()}
+        model.num_labels = heads.width
 
 
 def check_placed(joined: Joined, models: Sequence[nn.Module], placed: Sequence[nn.Module], inputs: Arguments) -> None:

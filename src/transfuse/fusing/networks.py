@@ -51,7 +51,7 @@ from .checking import Chosen, Ready, check_fit, network_list
 from .correcting import Parents, check_correction, corrected
 from .heads import CLASSES, HEADS, Classes, Joined, check_asked
 from .inputs import Inputs, TermsName
-from .joining import calibrated, check_placed
+from .joining import calibrated, check_placed, placed_modules
 from .pipeline import fused_states
 from .results import FusedStates, Fusion
 from .verifying import Verified, verified
@@ -235,7 +235,7 @@ class _Given:
         """The same models, with the outputs of all, held to what they were."""
         layout, states = joined.layout(self.layout), joined.all_placed(_detached(self.own))
         check_fit(layout, states)
-        placed = [with_state(model, state) for model, state in zip(self.own, states, strict=True)]
+        placed = placed_modules(joined, self.own, states)
         if how.example is not None and how.outputs is None:
             check_placed(joined, self.own, placed, how.example)
         return replace(self, models=placed, states=states, layout=layout, held=how.verified(placed), joined=joined)
