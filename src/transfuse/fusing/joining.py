@@ -46,7 +46,7 @@ def placed_modules(joined: Joined, models: Sequence[nn.Module], states: Sequence
 
 def _tell_labels(model: Any, heads: Heads) -> None:
     """Have a model of transformers know its number of labels, and their names, which its configuration keeps."""
-    config = getattr(model, "config", None)
+    config: Any = getattr(model, "config", None)
     if hasattr(config, "id2label") and hasattr(model, "num_labels"):
         names = map(str, heads.classes) if heads.classes else (f"LABEL_{place}" for place in range(heads.width))
         config.id2label = dict(enumerate(names))
