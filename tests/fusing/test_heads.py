@@ -102,6 +102,17 @@ def test_calibration_makes_up_for_a_louder_model(bias):
     assert torch.allclose(*found, atol=1e-4)
 
 
+@pytest.mark.parametrize(("loud", "calibrated"), [(1.0, False), (9.0, True)])
+def test_synthetic_inputs_calibrate_only_what_differs_much(loud, calibrated):
+    one = mlp(3, 1)
+    other = copy.deepcopy(one)
+    with torch.no_grad():
+        other[4].weight.mul_(loud)
+        other[4].bias.mul_(loud)
+    fusion = transfuse.fuse([one, other], X[:2], heads="join", classes=[[0, 1, 2], [3, 4, 5]], correct="refit")
+    assert bool(fusion.heads.factors) == calibrated
+
+
 @settings(max_examples=20, deadline=None)
 @given(share=st.floats(0.1, 0.9), loud=st.floats(0.1, 10.0), seed=st.integers(0, 99))
 def test_inputs_are_found_to_ask_the_model_that_knows_them_in_any_shares(share, loud, seed):
@@ -195,6 +206,7 @@ def test_what_is_said_of_heads():
         (dict(heads="join", classes=[["a", "b", "a"], CLASSES[1]]), "model 1 has classes twice: a"),
         (dict(heads="join", classes=[[1, 2, 3], CLASSES[1]]), "some classes are names and some are numbers"),
         (dict(heads="join", classes=["abc", "cdef"]), "classes is .*; expected the classes of each model"),
+        (dict(heads="join", aim="evidence"), "aim is 'evidence', but heads are joined"),
         (dict(heads="join", weights=[1, 0]), "outputs 3, 4, 5, 6 are known only to models whose weight is 0"),
         ({}, r"3, 4 outputs \(classes; see 4.weight\).*Pass heads='join'"),
     ],

@@ -56,7 +56,7 @@ def fuse_as_file_says(options: Namespace) -> Outcome:
 
 def fuse(options: Namespace) -> Outcome:
     """Checkpoints in, one checkpoint out."""
-    check_asked(options.heads, options.classes)
+    check_asked(options.heads, options.classes, options.aim)
     chosen = chosen_method(options)
     job = _checked_job(options, options.models)
     if len(job.checkpoints) == 1 and not (options.target or options.width):

@@ -21,6 +21,7 @@ import torch
 from torch import Tensor
 
 from ..arguments import Kind, count, either, many, optional
+from ..corrections import AUTO_AIM, MEAN
 from ..errors import InputError, listing
 from ..layout import Axis, Fixed, Layout
 from ..lazy import Entry, LazyState, entries_of
@@ -269,11 +270,15 @@ def _is_fixed(axis: Axis) -> bool:
     return all(isinstance(segment, Fixed) for segment in axis.segments)
 
 
-def check_asked(heads: Any, classes: Any) -> None:
-    """Refuse classes without heads that they could name.
+def check_asked(heads: str | None, classes: Any, aim: str | None = None) -> None:
+    """Refuse classes without heads that they could name, and another aim than joined heads have.
 
     Raises:
-        InputError: in that case.
+        InputError: in these cases.
     """
     if classes is not None and heads is None:
         raise InputError(f"classes are given, but heads are not joined; pass heads={JOIN!r}, or leave classes out")
+    if heads is not None and aim not in (None, AUTO_AIM, MEAN):
+        raise InputError(
+            f"aim is {aim!r}, but heads are joined: what each model knows of its own classes is aimed at; leave aim out"
+        )

@@ -133,7 +133,7 @@ def fuse(  # noqa: PLR0913
         progress=(progress, PROGRESS), check=(check, SWITCH), outputs=(outputs, optional(FUNCTION)), aim=(aim, TEXT),
         heads=(heads, HEADS), classes=(classes, CLASSES),
     )  # fmt: skip
-    check_asked(heads, classes)
+    check_asked(heads, classes, checked_aim(aim))
     chosen = Chosen.of(method, options)
     row = chosen.row
     how = _Wanted(
@@ -145,7 +145,8 @@ def fuse(  # noqa: PLR0913
         ready = Ready.of(given.states, given.layout, weights=weights, widths=given.widths)
         inputs = given.inputs(how, seed, progress)
         if given.joined and classes is not None and inputs.any is not None:
-            given = given.with_heads(calibrated(given.joined, given.own, inputs.any), how)
+            joined = calibrated(given.joined, given.own, inputs.any, synthetic=inputs.data is None)
+            given = given.with_heads(joined, how)
             ready = replace(ready, states=given.states)
         layout = ready.layout_for(row)
         seen = _comparable(given, layout, row) if inputs.matching else given.models
@@ -236,7 +237,7 @@ class _Given:
         layout, states = joined.layout(self.layout), joined.all_placed(_detached(self.own))
         check_fit(layout, states)
         placed = placed_modules(joined, self.own, states)
-        if how.example is not None and how.outputs is None:
+        if how.check and how.example is not None and how.outputs is None:
             check_placed(joined, self.own, placed, how.example)
         return replace(self, models=placed, states=states, layout=layout, held=how.verified(placed), joined=joined)
 
