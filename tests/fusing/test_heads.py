@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 import transfuse
+from transfuse.checkpoints import open_checkpoint
 from transfuse.fusing.heads import Heads, Joined
 from transfuse.fusing.joining import asked_models
 from transfuse.lazy import as_lazy
@@ -191,9 +192,15 @@ def test_a_convolution_can_be_the_last_layer():
         assert worst(fusion.heads.of_model(outputs, number, axis=1), model(images)) < 1e-4
 
 
-def test_what_is_said_of_heads():
+def test_what_is_said_of_heads(tmp_path):
     fusion = transfuse.fuse(PAIRS["mlp"], X[:2], heads="join", correct="none")
     assert "heads: 7 outputs: 0-2 of model 1, 3-6 of model 2" in str(fusion)
+    assert fusion.heads.asked == {"heads": "join"}
+    named = transfuse.fuse(PAIRS["mlp"], X[:2], heads="join", classes=CLASSES, correct="none")
+    kept = open_checkpoint(named.save(tmp_path / "joined.safetensors"))
+    assert named.heads.asked == {"heads": "join", "classes": CLASSES}
+    assert kept.tensors["4.weight"].shape == (6, 8)
+    assert kept.provenance["options"]["classes"] == CLASSES
 
 
 @pytest.mark.parametrize(

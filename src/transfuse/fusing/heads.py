@@ -83,6 +83,12 @@ class Heads:
         """How many outputs the network has."""
         return 1 + max(chain.from_iterable(self.places))
 
+    @property
+    def asked(self) -> dict[str, Any]:
+        """The arguments of `fuse` by which heads are joined like this."""
+        named = [[self.classes[place] for place in own] for own in self.places] if self.classes else None
+        return {"heads": JOIN, **({"classes": named} if named else {})}
+
     def of_model(self, outputs: Tensor, model: int, *, axis: int = -1) -> Tensor:
         """The outputs of the network that belong to a model, counted from 0, in the order of the model's own.
 
