@@ -276,15 +276,18 @@ def _is_fixed(axis: Axis) -> bool:
     return all(isinstance(segment, Fixed) for segment in axis.segments)
 
 
-def check_asked(heads: str | None, classes: Any, aim: str | None = None) -> None:
-    """Refuse classes without heads that they could name, and another aim than joined heads have.
+def checked_heads(heads: str | None, classes: Any, aim: str = AUTO_AIM) -> str:
+    """What corrections aim at: what was asked for, and with joined heads the mean of placed models.
 
     Raises:
-        InputError: in these cases.
+        InputError: there are classes without heads that they could name, or joined heads with another aim.
     """
     if classes is not None and heads is None:
         raise InputError(f"classes are given, but heads are not joined; pass heads={JOIN!r}, or leave classes out")
-    if heads is not None and aim not in (None, AUTO_AIM, MEAN):
+    if heads is None:
+        return aim
+    if aim not in (AUTO_AIM, MEAN):
         raise InputError(
             f"aim is {aim!r}, but heads are joined: what each model knows of its own classes is aimed at; leave aim out"
         )
+    return MEAN
