@@ -55,7 +55,7 @@ def test_classes_are_typed_or_stand_in_files_and_the_provenance_has_them(here, p
     ("arguments", "told"),
     [
         ((), "Pass heads='join'"),
-        (("--classes", "a,b,c", "d,e"), "heads are not joined"),
+        (("--classes", "a,b,c", "d,e"), "pass --heads join as well"),
         (("--heads", "join", "--classes", "0,1", "2,3"), "model 1 has 3 outputs and 2 classes"),
         (("--heads", "join", "--classes", "a,,c", "d,e"), "a class has no name"),
         (("--heads", "sum"), "invalid choice"),

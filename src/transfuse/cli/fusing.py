@@ -17,7 +17,6 @@ from ..corrections import AUTO_AIM, ChosenCorrection
 from ..errors import FusionError, InputError, printable
 from ..files import check_new
 from ..fusing import FusedStates, Fusion, Ready, Wanted, Widths, fused_networks, fused_states
-from ..fusing.heads import checked_heads
 from ..fusing.verifying import NOT_RUN
 from ..lazy import Entry, LazyState, entries_of, in_type
 from ..methods import Chosen
@@ -49,8 +48,9 @@ def fuse_as_file_says(options: Namespace) -> Outcome:
 def fuse(options: Namespace) -> Outcome:
     """Checkpoints in, one checkpoint out."""
     chosen = chosen_method(options)
-    aim = checked_heads(options.heads, options.classes, options.aim or AUTO_AIM)
-    correction = ChosenCorrection.of(options.correct or chosen.row.correct, aim)
+    if options.classes and not options.heads:
+        raise InputError("--classes names the outputs of heads that are joined; pass --heads join as well")
+    correction = ChosenCorrection.of(options.correct or chosen.row.correct, options.aim or AUTO_AIM)
     job = _checked_job(options, chosen, options.models)
     if len(job.checkpoints) == 1 and not (options.target or options.width):
         raise InputError(

@@ -133,11 +133,10 @@ def fuse(  # noqa: PLR0913
         workers=(workers, WORKERS), heads=(heads, HEADS), classes=(classes, CLASSES),
     )  # fmt: skip
     chosen = Chosen.of(method, options)
-    correction = ChosenCorrection.of(correct or chosen.row.correct, checked_heads(heads, classes, aim))
     wanted = Wanted(
-        example_inputs, correction, weights=weights, target=target, layout=layout, data=data, terms=terms,
-        synthetic=synthetic, forward=forward, outputs=outputs, seed=seed, progress=progress, check=check,
-        workers=workers, heads=heads, classes=classes,
+        example_inputs, ChosenCorrection.of(correct or chosen.row.correct, aim), weights=weights, target=target,
+        layout=layout, data=data, terms=terms, synthetic=synthetic, forward=forward, outputs=outputs, seed=seed,
+        progress=progress, check=check, workers=workers, heads=heads, classes=classes,
     )  # fmt: skip
     return fused_networks(models, chosen, wanted)
 
@@ -185,7 +184,8 @@ def fused_networks(models: Sequence[nn.Module], chosen: Chosen, wanted: Wanted) 
         InputError: models or proportions cannot be used as given.
         LayoutError: the models do not fit one layout, with every difference.
     """
-    row = chosen.row
+    row, aim = chosen.row, checked_heads(wanted.heads, wanted.classes, wanted.correction.aim)
+    wanted = replace(wanted, correction=replace(wanted.correction, aim=aim))
     with alone():
         given = _Given.of(models, wanted)
         ready = Ready.of(given.states, given.layout, weights=wanted.weights, widths=given.widths)
