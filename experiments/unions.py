@@ -7,6 +7,7 @@ the class is right among all, and, for each parent's classes, how often it is ri
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from torch import Tensor
@@ -95,13 +96,20 @@ def _ensemble(job: Job, group: Group) -> dict[str, Any]:
 def _control(job: Job, group: Group) -> dict[str, Any]:
     """One parent, its last layer refitted to the outputs of all."""
     data = group.unlabeled(ROWS[job.row].unlabeled)
-    if data is None:
-        data = transfuse.synthetic_inputs(group.models, group.task.train.read(slice(2)), seed=job.group)
+    batches = _synthetic(job, group) if data is None else Batches.of(data)
     _, parents = _placed(job, group)
-    control = nearest_control(parents, [1 / len(parents)] * len(parents), Batches.of(data), aim="mean")
+    control = nearest_control(parents, [1 / len(parents)] * len(parents), batches, aim="mean")
     outputs = outputs_of(control.model, group.task.test)
     return {"metrics": worth(outputs, group.task.test, classes_of(job)), "kept": control.number,
             "disagreement": control.disagreement}  # fmt: skip
+
+
+def _synthetic(job: Job, group: Group) -> Batches:
+    """Synthetic inputs that ask one parent each, in turn, as a fusion has them."""
+    example = group.task.train.read(slice(2))
+    parts = [transfuse.synthetic_inputs([model], example, seed=job.group) for model in group.models]
+    mixed = [content for each in zip(*(part.data for part in parts), strict=True) for content in each]
+    return replace(parts[0], data=mixed, count=len(mixed))
 
 
 def _fuse(job: Job, group: Group) -> dict[str, Any]:
