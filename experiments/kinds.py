@@ -25,6 +25,7 @@ from .profiles import PROFILES
 from .records import Amount
 from .rounds import federated
 from .rows import ROWS
+from .unions import union
 
 
 def fuse(job: Job, group: Group, options: Mapping[str, Any]) -> transfuse.Fusion:
@@ -146,4 +147,5 @@ KINDS: dict[str, Callable[[Job, Group], dict[str, Any]]] = {
     "fuse": _fuse,
     "landscape": _landscape,
     "federated": federated,
+    "union": union,
 }

@@ -57,7 +57,7 @@ def cnn(
 
 
 def resnet8(width: int = 16, channels: int = 3, classes: int = 10) -> ResNet:
-    """A residual network of three blocks for small images, with batch norm."""
+    """ResNet20 for small images with one block in each of its three stages instead of three."""
     return ResNet((1, 1, 1), width, channels, classes)
 
 

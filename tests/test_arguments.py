@@ -69,11 +69,12 @@ CALLS = {
              dict(models="networks", example_inputs="example", method="text", weights="weights", target="target",
                   layout="layout", data="data", terms="text", correct="text", synthetic="switch", forward="function",
                   outputs="function", seed="seed", progress="progress", check="switch", aim="text", workers="count",
-                  budget="budget")),
+                  budget="budget", heads="heads", classes="classes")),
     "fuse_states": (dict(states=[STATE, STATE], layout=LAYOUT),
                     dict(states="states", layout="layout", method="text", weights="weights", widths="widths",
                          activations="function", aligned="switch", low_memory="switch", seed="seed",
-                         progress="progress", may_lack="names", couplings="weights", workers="count")),
+                         progress="progress", may_lack="names", couplings="weights", workers="count",
+                         heads="heads", classes="classes")),
     "parse": (dict(text=str(LAYOUT)), dict(text="text")),
     "permute": (dict(state=STATE, layout=LAYOUT, elements={}),
                 dict(state="state", layout="layout", elements="elements")),
@@ -114,6 +115,8 @@ WRONG |= {
     "network or state": [None, 3, "a", {"a": 1}, [NET], Thing(), nn.Linear],
     "named networks": [None, 3, "a", NET, [NET], {"a": 3}, {3: NET}, {"a": build(5)}, {"a": {}}, {}, Thing()],
     "axes": [3, "a", [1], Thing()],
+    "heads": [3, "add", True, ["join"], Thing()],
+    "classes": [3, "ab", ["a", "b"], [[Thing()]], [[-1], [2.5]], {"a": ["b"]}, [["a", "b"], ["c", "d"]], Thing()],
     "rules": [3, "a", {"a": 3}, {3: len}, Thing()],
 }
 CASES = [(function, argument, kind) for function, (_, kinds) in CALLS.items() for argument, kind in kinds.items()]

@@ -19,7 +19,7 @@ from .errors import (
     WidthWarning,
 )
 from .federated import Federation, LeftOut, Reply, Round
-from .fusing import FusedStates, Fusion, align, fuse, fuse_states
+from .fusing import FusedStates, Fusion, Heads, align, fuse, fuse_states
 from .landscape import Barrier, Mark, Plane, Simplex, barrier, chain, evaluator, plane, simplex
 from .layout import Axis, Block, Fixed, Layout, Permutation, Rotation, Run, Slot, Space, Symmetry, parse, permute
 from .methods import METHODS, Method
@@ -41,6 +41,7 @@ __all__ = [
     "FusedStates",
     "Fusion",
     "FusionError",
+    "Heads",
     "InputError",
     "Layout",
     "LayoutError",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from argparse import Namespace
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ from ..files import check_new
 from ..fusing import FusedStates, Fusion, Ready, Wanted, Widths, fused_networks, fused_states
 from ..fusing.budgets import BUDGET
 from ..fusing.verifying import NOT_RUN
-from ..lazy import Entry, LazyState, as_lazy, entries_of, in_type
+from ..lazy import Entry, LazyState, entries_of, in_type
 from ..methods import Chosen
 from ..types import State
 from .architectures import blueprint
@@ -34,7 +34,7 @@ from .planning import estimate, told_plan
 from .records import Outcome
 from .resizing import check_describable, sizes_of_result
 from .retelling import command, told_options
-from .values import pairs, widths_in
+from .values import classes_in, pairs, widths_in
 from .verbs import VERBS
 
 Labeled = tuple[Tensor | None, Tensor | None]  # inputs and labels
@@ -54,6 +54,8 @@ def fuse(options: Namespace) -> Outcome:
     started = time.perf_counter()
     check_arguments(**{"--budget": (options.budget, optional(BUDGET))})
     chosen = chosen_method(options)
+    if options.classes and not options.heads:
+        raise InputError("--classes names the outputs of heads that are joined; pass --heads join as well")
     correction = ChosenCorrection.of(options.correct or chosen.row.correct, options.aim or AUTO_AIM, options.seed)
     job = _checked_job(options, chosen, options.models)
     if len(job.checkpoints) == 1 and not (options.target or options.width):
@@ -61,13 +63,15 @@ def fuse(options: Namespace) -> Outcome:
             "one checkpoint alone is only fused into another width: pass more checkpoints, --width or --target"
         )
     widths, target = _target(options, job)
-    ready = Ready.of(_lazy_states(job), job.layout, weights=options.weights, widths=widths)
+    ready = job.ready(options.weights, widths)
     check_describable(job, Path(options.out), ready.widths)
     with_modules = _needs_modules(options, job, chosen)
     if options.dry_run:
         return _plan(options, job, chosen, correct=with_modules)
     if not with_modules:
-        return _written(options, job, chosen, _timed(_fused_as_states(options, chosen, ready), started), NOT_RUN)
+        fused = _fused_as_states(options, chosen, ready)
+        fused = replace(fused, heads=job.joined.heads) if job.joined else fused
+        return _written(options, job, chosen, _timed(fused, started), NOT_RUN)
     fusion, labeled = _fused_as_modules(options, job, target or widths, chosen, correction)
     outcome = _written(options, job, chosen, _timed(_corrected_states(fusion), started))
     return _with_report(options, fusion, labeled, outcome) if options.report else outcome
@@ -86,23 +90,17 @@ def align(options: Namespace) -> Outcome:
             f"{options.model_file} has other widths than {options.to}: {other} against {own}; only checkpoints of the "
             "same widths can be aligned"
         )
-    states = _lazy_states(job)
-    ready = Ready.of(states, job.layout)
+    ready = job.ready(None, {})
     fused = _fused_as_states(options, chosen, ready)
     twin = fused.aligned[1]
     layout = ready.layout_for(chosen.row)
-    twin = in_form_of(states[0], twin, layout, fused.rotated, balance=chosen.row.balance)
+    twin = in_form_of(ready.states[0], twin, layout, fused.rotated, balance=chosen.row.balance)
     return _written(options, job, chosen, _timed(replace(fused, state=twin, weights=(0.0, 1.0)), started), NOT_RUN)
 
 
 def _timed(fused: FusedStates, started: float) -> FusedStates:
     """What was fused, with the time that all of it took: reading, tracing, matching, corrections."""
     return replace(fused, seconds=time.perf_counter() - started)
-
-
-def _lazy_states(job: Job) -> list[LazyState]:
-    """The tensors of each checkpoint, read when they are needed."""
-    return [as_lazy(state) for state in job.states]
 
 
 def _fused_as_states(options: Namespace, chosen: Chosen, ready: Ready) -> FusedStates:
@@ -121,6 +119,7 @@ def _fused_as_modules(
         job.inputs, correction, layout=job.layout, weights=options.weights, target=target or None,
         budget=options.budget, data=data,
         terms=options.terms, synthetic=not options.no_synthetic, seed=options.seed, progress=not options.quiet,
+        heads=options.heads, classes=classes_in(options.classes),
     )  # fmt: skip
     return fused_networks(job.modules(), chosen, wanted), (data, labels)
 
@@ -171,7 +170,7 @@ def _target(options: Namespace, job: Job) -> tuple[Widths, Any]:
     if len(options.target) > 1 or "=" in options.target[0]:
         return widths_in(options.target), None
     model = blueprint(options.target[0], pairs(options.target_args, "--target-args"), "--target").build()
-    return job.layout.widths(model.state_dict()), model
+    return job.widths(model.state_dict()), model
 
 
 def _needs_modules(options: Namespace, job: Job, chosen: Chosen) -> bool:
@@ -223,14 +222,14 @@ def _written(options: Namespace, job: Job, chosen: Chosen, fused: FusedStates, n
     data = {
         "out": options.out, "files": files, "method": chosen.method,
         "weights": list(fused.weights), "status": fused.status, "objective": objective,
-        "seconds": round(fused.seconds, 3), "seed": options.seed, "widths": job.layout.widths(entries_of(fused.state)),
+        "seconds": round(fused.seconds, 3), "seed": options.seed, "widths": job.widths(fused.state),
+        **({"heads": asdict(fused.heads)} if fused.heads else {}),
     }  # fmt: skip
     done = f"fused {len(job.checkpoints)} checkpoints" if options.verb == "fuse" else "aligned"
     wrapped = [f"{each.path}: the state was found {found}\n" for each in job.checkpoints
                if (found := each.told_wrapping)]  # fmt: skip
     text = f"{''.join(wrapped)}{done} by {chosen.method} in {fused.seconds:.1f} s ({fused.status})"
-    if note:
-        text += f"\n{note}"
+    text += "".join(f"\n{told}" for told in (fused.heads, note) if told)
     if options.verbose:
         text += f"\nobjective {objective}\n{job.layout}"
     return Outcome(data, "\n".join(filter(None, [text, f"wrote {', '.join(map(printable, files))}", further])))

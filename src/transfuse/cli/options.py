@@ -80,6 +80,15 @@ TARGET = (
         "AMOUNT", told=True, again=True,
     ),
     Option(("--target-args",), "arguments of the target's factory", "target", pairs=True, again=True),
+    Option(
+        ("--heads",), "join: the result has the outputs of all inputs, which have other classes", "target",
+        choices=("join",), told=True, again=True,
+    ),
+    Option(
+        ("--classes",),
+        "with --heads, for each input the classes of its outputs: names or numbers with commas between them, or a file "
+        "with one on each line", "target", "CLASSES", number="+", is_path=True, told=True, again=True,
+    ),
 )  # fmt: skip
 
 BATCH_SIZE = Option(("--batch-size",), "inputs at a time (default: 500)", "data", "N", count, default=500)

@@ -1,4 +1,4 @@
-"""Texts that a user types as values: shapes, counts, sizes, pairs."""
+"""Texts that a user types as values: shapes, counts, sizes, pairs, classes."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import InputError
+from ..files import read_text
 
 
 def shape(text: str) -> tuple[int, ...]:
@@ -76,6 +77,24 @@ def factor(text: str) -> float:
     if not 0 < value < inf:
         raise ArgumentTypeError(f"{text!r} is no factor of widths; expected a number above 0, such as 1.5")
     return value
+
+
+def classes_in(texts: Sequence[str] | None) -> list[list[str]] | list[list[int]] | None:
+    """`["cat,dog", "ship.txt"]` as `[["cat", "dog"], ["ship", ...]]`: the classes of each input that --classes names.
+
+    If all of them are numbers, they are read as such.
+
+    Raises:
+        InputError: a file cannot be read, or a class has no name.
+    """
+    if not texts:
+        return None
+    found = [read_text(text).splitlines() if Path(text).is_file() else text.split(",") for text in texts]
+    names = [[name.strip() for name in own] for own in found]
+    if empty := [text for text, own in zip(texts, names, strict=True) if not all(own)]:
+        raise InputError(f"--classes {empty[0]!r}: a class has no name; expected names with commas between them: a,b,c")
+    numbers = all(name.isdecimal() for own in names for name in own)
+    return [[int(name) for name in own] for own in names] if numbers else names
 
 
 def widths_in(texts: Sequence[str]) -> dict[str, int | float]:

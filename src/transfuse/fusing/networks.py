@@ -36,6 +36,7 @@ from ..modules import (
     check_copies,
     check_runs,
     model_state,
+    shares_of,
     told_unwrapped,
     undisturbed,
     unwrapped,
@@ -50,7 +51,9 @@ from .allowing import allowed_widths, unmixed
 from .budgets import BUDGET, Limit, cost_of
 from .checking import Ready, check_fit, network_list
 from .correcting import Parents, corrected
+from .heads import CLASSES, HEADS, Classes, Joined, checked_heads
 from .inputs import Inputs, TermsName
+from .joining import calibrated, check_placed, placed_modules
 from .pipeline import fused_states
 from .results import FusedStates, Fusion, Network
 from .verifying import Verified, verified
@@ -66,7 +69,7 @@ def fuse(  # noqa: PLR0913
     layout: Layout | None = None, data: Any = None, terms: TermsName | None = None, correct: str | None = None,
     synthetic: bool = True, forward: Forward | None = None, outputs: Callable[[Any], Any] | None = None, seed: int = 0,
     progress: Progress = False, check: bool = True, aim: str = AUTO_AIM, workers: Workers = 0,
-    budget: int | str | None = None, **options: Any,
+    budget: int | str | None = None, heads: str | None = None, classes: Classes | None = None, **options: Any,
 ) -> Fusion[Network]:  # fmt: skip
     """Fuse trained networks of one architecture, of equal or different widths, into one.
 
@@ -108,6 +111,11 @@ def fuse(  # noqa: PLR0913
             multiplications for one sample of the example ("40M operations"), or a factor of what the first model has
             ("1.3x", "1.3x operations"). Units that match worst stay apart first, until no unit more fits;
             `Fusion.budget` tells the widths.
+        heads: `join` for models with other outputs: the result has the outputs of all, `Fusion.heads` says which are
+            whose. Default: all models have the same outputs.
+        classes: With `heads`, the classes of the outputs of each model, by name or number. The result has one output
+            for each class: where several models know it, the mean of theirs. Outputs of different models are calibrated
+            by the data, or by synthetic inputs, to compete on equal terms. Default: all outputs stand side by side.
         **options: Options of the method; `transfuse.METHODS[method].options` lists them.
 
     Raises:
@@ -130,13 +138,13 @@ def fuse(  # noqa: PLR0913
         layout=(layout, optional(LAYOUT)), terms=(terms, optional(TEXT)), correct=(correct, optional(TEXT)),
         synthetic=(synthetic, SWITCH), forward=(forward, optional(FUNCTION)), seed=(seed, SEED),
         progress=(progress, PROGRESS), check=(check, SWITCH), outputs=(outputs, optional(FUNCTION)), aim=(aim, TEXT),
-        workers=(workers, WORKERS), budget=(budget, optional(BUDGET)),
+        workers=(workers, WORKERS), budget=(budget, optional(BUDGET)), heads=(heads, HEADS), classes=(classes, CLASSES),
     )  # fmt: skip
     chosen = Chosen.of(method, options)
     wanted = Wanted(
         example_inputs, ChosenCorrection.of(correct or chosen.row.correct, aim, seed), weights=weights, target=target,
         budget=budget, layout=layout, data=data, terms=terms, synthetic=synthetic, forward=forward, outputs=outputs,
-        seed=seed, progress=progress, check=check, workers=workers,
+        seed=seed, progress=progress, check=check, workers=workers, heads=heads, classes=classes,
     )  # fmt: skip
     return fused_networks(models, chosen, wanted)
 
@@ -160,11 +168,17 @@ class Wanted:
     progress: Progress = False
     check: bool = True
     workers: Workers = 0
+    heads: str | None = None
+    classes: Classes | None = None
 
     @property
     def example(self) -> Arguments | None:
         """The example inputs, if there are any."""
         return None if self.example_inputs is None else Arguments.of(self.example_inputs)
+
+    def verified(self, models: Sequence[nn.Module]) -> Verified:
+        """Models that are alike outside their states, if that shall be checked."""
+        return verified(models, self.example) if self.check and self.outputs is None else Verified()
 
 
 def fused_networks(models: Sequence[Network], chosen: Chosen, wanted: Wanted) -> Fusion[Network]:
@@ -182,10 +196,16 @@ def fused_networks(models: Sequence[Network], chosen: Chosen, wanted: Wanted) ->
     row, spent, started = chosen.row, None, time.perf_counter()
     if wanted.budget is not None and wanted.target is not None:
         raise InputError("target and budget both say how wide the result is; pass one of them")
+    row, aim = chosen.row, checked_heads(wanted.heads, wanted.classes, wanted.correction.aim)
+    wanted = replace(wanted, correction=replace(wanted.correction, aim=aim))
     with alone():
         given = _Given.of(models, wanted)
         ready = Ready.of(given.states, given.layout, weights=wanted.weights, widths=given.widths)
         inputs = given.inputs(wanted)
+        if given.joined and wanted.classes is not None and inputs.any is not None:
+            joined = calibrated(given.joined, given.own, inputs.any, synthetic=inputs.data is None)
+            given = given.with_heads(joined, wanted)
+            ready = replace(ready, states=given.states)
         if wanted.budget is not None:
             cost = cost_of(given.models[0], given.layout, Limit.of(wanted.budget), wanted.example)
             plain = unmixed(ready, cost)
@@ -199,6 +219,7 @@ def fused_networks(models: Sequence[Network], chosen: Chosen, wanted: Wanted) ->
     states = fused_states(
         chosen, ready, activations, seed=wanted.seed, progress=wanted.progress, workers=wanted.workers
     )
+    states = replace(states, heads=given.joined.heads) if given.joined else states
     with alone():
         done = _finished(given, wanted, row, states, inputs)
     return replace(done, budget=spent, seconds=time.perf_counter() - started)
@@ -206,21 +227,34 @@ def fused_networks(models: Sequence[Network], chosen: Chosen, wanted: Wanted) ->
 
 @dataclass(frozen=True, eq=False)
 class _Given:
-    """The models, found to be of one architecture and to be alike outside their states."""
+    """The models, found to be of one architecture and to be alike outside their states.
 
+    Args:
+        own: The models as they were given.
+        models: What is fused: these models, or copies of them with the outputs of all.
+        states: The states of what is fused.
+        target: Widths of the result, or a module of them.
+        layout: Which axes move together.
+        held: The runs by which the models were found to be alike.
+        notes: What is told of the models.
+        joined: Where the outputs of each model are placed; nothing if all models have the same.
+    """
+
+    own: list[nn.Module]
     models: list[nn.Module]
-    states: list[dict[str, Tensor]]
+    states: Sequence[State]
     target: nn.Module | Widths | None
     layout: Layout
     held: Verified
     notes: list[str]
+    joined: Joined | None = None
 
     @staticmethod
     def of(models: Sequence[nn.Module], how: Wanted) -> _Given:
         """What was given, checked; the first model is traced if there is no layout."""
-        given, target = network_list(models), how.target
-        notes = [f"model {number}: {text}" for number, each in enumerate(given, 1) if (text := told_unwrapped(each))]
-        own = [unwrapped(model) for model in given]
+        listed, target = network_list(models), how.target
+        notes = [f"model {number}: {text}" for number, each in enumerate(listed, 1) if (text := told_unwrapped(each))]
+        own = [unwrapped(model) for model in listed]
         notes += [TRAINING] if own[0].training and acts_otherwise_in_training(own[0]) else []
         for number, model in enumerate(own, start=1):
             check_copies(model, f"model {number}")
@@ -229,17 +263,32 @@ class _Given:
             check_copies(target, "target")
         wide = [*own, target] if isinstance(target, nn.Module) else own
         layout = how.layout or traced_layout(wide, how.example_inputs, how.outputs)
-        states = [{name: tensor.detach() for name, tensor in model_state(model).items()} for model in own]
-        check_fit(layout, states)  # before any other network is run
+        states = _detached(own)
         if how.outputs is not None:  # what is compared would be picked out of outputs that cannot be looked into
             notes.append("outputs= was given")
-        held = verified(own, how.example) if how.check and how.outputs is None else Verified()
-        return _Given(own, states, target, layout, held, notes)
+        given = _Given(own, own, states, target, layout, Verified(), notes)
+        if how.heads:
+            shares = shares_of(how.weights, len(own))
+            return given.with_heads(Joined.of(layout, states, shares, how.classes), how)
+        check_fit(layout, states)  # before any other network is run
+        return replace(given, held=how.verified(own))
+
+    def with_heads(self, joined: Joined, how: Wanted) -> _Given:
+        """The same models, with the outputs of all, held to what they were."""
+        layout, states = joined.layout(self.layout), joined.all_placed(_detached(self.own))
+        check_fit(layout, states)
+        placed = placed_modules(joined, self.own, states)
+        if how.check and how.example is not None and how.outputs is None:
+            check_placed(joined, self.own, placed, how.example)
+        return replace(self, models=placed, states=states, layout=layout, held=how.verified(placed), joined=joined)
 
     @property
     def widths(self) -> Widths | None:
         """The widths that were asked for."""
-        return self.layout.widths(model_state(self.target)) if isinstance(self.target, nn.Module) else self.target
+        if not isinstance(self.target, nn.Module):
+            return self.target
+        state = model_state(self.target)
+        return self.layout.widths(self.joined.placed_alike(state) if self.joined else state)
 
     @property
     def into(self) -> nn.Module:
@@ -253,8 +302,8 @@ class _Given:
         how.correction.check(self.models[0], inputs=batches is not None or example is not None)
         example = example if how.correction.wanted else None
         made = SyntheticInputs.of(
-            self.models, example, plain=how.correction.name != AUTO, data=batches is not None, seed=how.seed,
-            streams=bool(self.layout.rotating), progress=how.progress,
+            self.own, example, plain=how.correction.name != AUTO, data=batches is not None, seed=how.seed,
+            streams=bool(self.layout.rotating), apart=self.joined is not None, progress=how.progress,
         )  # fmt: skip
         return Inputs(batches, made)
 
@@ -274,6 +323,11 @@ def _finished(given: _Given, how: Wanted, row: Method, states: FusedStates, inpu
     model, correction = corrected(how.correction, fused, parents, inputs, how.progress)
     told = replace(check, note="; ".join(filter(None, [*given.notes, check.note])))
     return Fusion(model, aligned, states, tuple(given.models), correction, told)
+
+
+def _detached(models: Sequence[nn.Module]) -> list[dict[str, Tensor]]:
+    """The states of models, without gradients."""
+    return [{name: tensor.detach() for name, tensor in model_state(model).items()} for model in models]
 
 
 def _comparable(given: _Given, layout: Layout, row: Method) -> Sequence[nn.Module]:

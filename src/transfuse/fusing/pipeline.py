@@ -32,11 +32,13 @@ from ..errors import InputError
 from ..layout import LAYOUT, Layout
 from ..lazy import working_type
 from ..methods import Chosen
+from ..modules import shares_of
 from ..progress import Progress, watching
 from ..types import State
 from ..workers import WORKERS, Workers, executing
-from .checking import Ready, check_states, warn_of_widths
+from .checking import Ready, check_fit, check_states, warn_of_widths
 from .elsewhere import ENDINGS, SENT, Sent, received
+from .heads import CLASSES, HEADS, Classes, Joined, checked_heads
 from .results import FusedStates
 from .widths import WIDTHS, Widths
 
@@ -48,7 +50,8 @@ def fuse_states(  # noqa: PLR0913
     states: Sequence[Sent], layout: Layout, *, method: str = "auto", weights: Sequence[float] | None = None,
     widths: Widths | None = None, activations: Terms | None = None, aligned: bool = True,
     low_memory: bool = False, seed: int = 0, progress: Progress = False, may_lack: Collection[str] = (),
-    couplings: Sequence[State | None] | None = None, workers: Workers = 0, **options: Any,
+    couplings: Sequence[State | None] | None = None, workers: Workers = 0, heads: str | None = None,
+    classes: Classes | None = None, **options: Any,
 ) -> FusedStates:  # fmt: skip
     """Fuse states on a layout, without running any network.
 
@@ -74,6 +77,10 @@ def fuse_states(  # noqa: PLR0913
         workers: Processes that help, 0 for none; or any `concurrent.futures.Executor` (of Dask, Ray, MPI, Slurm). The
             starts of `auto`, and the models in a layer of `ot`, `wb` and `gwb`, are coupled apart; other methods go on
             as they are. The result is the same.
+        heads: `join` for states with other outputs: the result has the outputs of all, `FusedStates.heads` says which
+            are whose. The layout must tell which axes are returned, as `trace` does.
+        classes: With `heads`, the classes of the outputs of each state; see `fuse`. Without inputs nothing is
+            calibrated.
         **options: Options of the method; `transfuse.METHODS[method].options` lists them.
     """
     check_arguments(
@@ -81,7 +88,9 @@ def fuse_states(  # noqa: PLR0913
         widths=(widths, optional(WIDTHS)), activations=(activations, optional(ACTIVATIONS)),
         aligned=(aligned, SWITCH), low_memory=(low_memory, SWITCH), seed=(seed, SEED), progress=(progress, PROGRESS),
         may_lack=(may_lack, ENDINGS), couplings=(couplings, optional(COUPLINGS)), workers=(workers, WORKERS),
+        heads=(heads, HEADS), classes=(classes, CLASSES),
     )  # fmt: skip
+    checked_heads(heads, classes)
     chosen = Chosen.of(method, options)
     if chosen.row.terms not in (None, "weights") and activations is None:
         raise InputError(
@@ -90,12 +99,15 @@ def fuse_states(  # noqa: PLR0913
     if not states:
         raise InputError("states is empty; give one or more states to fuse")
     named, layout = received(states, layout, may_lack)
-    layout.check(*named)
-    ready = Ready.of(named, layout, weights=weights, widths=widths, couplings=couplings)
-    return fused_states(
+    joined = Joined.of(layout, named, shares_of(weights, len(named)), classes) if heads else None
+    own, layout = (joined.all_placed(named), joined.layout(layout)) if joined else (named, layout)
+    check_fit(layout, own)
+    ready = Ready.of(own, layout, weights=weights, widths=widths, couplings=couplings)
+    fused = fused_states(
         chosen, ready, activations, aligned=aligned, low_memory=low_memory, seed=seed, progress=progress,
         workers=workers,
     )  # fmt: skip
+    return replace(fused, heads=joined.heads) if joined else fused
 
 
 def fused_states(  # noqa: PLR0913

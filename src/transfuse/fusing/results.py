@@ -24,6 +24,7 @@ from ..progress import Progress
 from ..renamed import telling_new_names
 from ..types import State
 from .budgets import Spent
+from .heads import Heads
 from .saving import saved
 from .verifying import NOT_RUN, Check
 
@@ -58,6 +59,8 @@ class FusedStates:
         seed: Seed of the order of sweeps and of restarts.
         options: Options of the method that were given.
         seconds: How long matching and averaging took.
+        heads: Where the outputs of each model stand, if heads were joined; `aligned` have the outputs of all then, each
+            with zeros where it has none of its own.
     """
 
     state: State
@@ -71,6 +74,7 @@ class FusedStates:
     seed: int = 0
     options: Mapping[str, Any] = field(default_factory=dict)
     seconds: float = 0.0
+    heads: Heads | None = None
 
     @property
     def rotated(self) -> tuple[str, ...]:
@@ -96,6 +100,7 @@ class FusedStates:
         return (
             f"{len(self.weights)} models fused by {self.method} (weights {shares})\n"
             f"spaces: {spaces}\nobjective: {self.history[-1].objective:.6g}\nstatus: {self.status}"
+            + (f"\nheads: {self.heads}" if self.heads else "")
         )
 
 
@@ -104,11 +109,11 @@ class FusedStates:
 class Fusion(Generic[Fused_co]):
     """Fused modules: `model`, and every input as a module in the common order, beside what fusing states gives.
 
-    Modules are of the class of the models. `parents` are the models that were fused: themselves, not copies.
-    `correction` says which correction the model got at the end; `states.state` is as it was before. `check` says how
-    the models were held to be alike outside their states, and the aligned networks to compute what the models do.
-    `seconds` is the time of the whole call: tracing, matching, corrections and checks. `budget` says what the model has
-    of what it may have, where a budget was given.
+    Modules are of the class of the models. `parents` are the models that were fused: themselves, or copies with the
+    outputs of all where heads were joined. `correction` says which correction the model got at the end; `states.state` is
+    as it was before. `check` says how the models were held to be alike outside their states, and the aligned networks to
+    compute what the models do. `seconds` is the time of the whole call: tracing, matching, corrections and checks.
+    `budget` says what the model has of what it may have, where a budget was given.
     """
 
     model: Fused_co
@@ -139,6 +144,11 @@ class Fusion(Generic[Fused_co]):
     def layout(self) -> Layout:
         """Which axes move together."""
         return self.states.layout
+
+    @property
+    def heads(self) -> Heads | None:
+        """Where the outputs of each model stand among those of the network, if heads were joined."""
+        return self.states.heads
 
     def __str__(self) -> str:
         """What was fused, how it ended, which correction was made, what was checked, and the time: a line each."""

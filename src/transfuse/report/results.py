@@ -65,7 +65,10 @@ def _rows(fusion: Fusion, request: Request, notes: list[str]) -> Iterator[Result
 
 def _ensemble_row(fusion: Fusion, request: Request) -> ResultRow:
     """The row of the ensemble, whose name says what was averaged: class probabilities, or outputs of another kind."""
-    ensemble = ensemble_of(fusion.parents, fusion.states.weights, request.evaluate)
+    if fusion.heads is None:
+        ensemble = ensemble_of(fusion.parents, fusion.states.weights, request.evaluate)
+    else:  # of joined heads, the mean of outputs is what each knows
+        ensemble = Ensemble(fusion.parents, fusion.states.weights, classes=False)
     outputs: list[bool] = []  # whether they were class scores: only `evaluate` knows on what, and so what, networks run
     ensemble.register_forward_hook(lambda *call: outputs.extend(map(are_class_scores, tensors_in(call[-1]))))
     row = _row("ensemble", "ensemble", ensemble, request)
