@@ -5,7 +5,9 @@ from .batch_norm import norms_of
 from .choose import Uncorrected, best_of, candidates, checked_aim, correct
 from .control import Control, nearest_control, refitted_parent
 from .corrected import Corrected
+from .refit import refit_site
 from .table import AUTO, CORRECTIONS, NONE, Correction
+from .task import Sample, Task
 from .units import Units
 
 __all__ = [
@@ -17,6 +19,8 @@ __all__ = [
     "Control",
     "Corrected",
     "Correction",
+    "Sample",
+    "Task",
     "Uncorrected",
     "Units",
     "best_of",
@@ -25,5 +29,6 @@ __all__ = [
     "correct",
     "nearest_control",
     "norms_of",
+    "refit_site",
     "refitted_parent",
 ]
