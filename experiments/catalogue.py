@@ -6,6 +6,7 @@ Names of settings are those of `profiles`, names of rows those of `rows`. A new 
 from __future__ import annotations
 
 from .attending import CELLS as ATTENDING
+from .depths import CELLS as DEPTHS
 from .different import CELLS as DIFFERENT
 from .federated import CELLS as FEDERATED
 from .records import Cell, Experiment
@@ -79,6 +80,7 @@ EXPERIMENTS: dict[str, Experiment] = {
     ),
     "heterogeneous": Experiment("Section 4.1: heterogeneous data, by the proportion of model A", _heterogeneous()),
     "different": Experiment("Parents that know different things", DIFFERENT, apart=True),
+    "depths": Experiment("Parents of other depths", DEPTHS),
     "federated": Experiment("Federated rounds", FEDERATED, apart=True),
     "transformers": Experiment("Transformers", ATTENDING, apart=True),
     "landscapes": Experiment(

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from .records import Build, Cell, Data, Setting, Training
 
 NETWORKS = 6  # of every setting: three pairs
-TRAINING = Training("adam", 2e-3, epochs=2, batch=128, schedule="cycle", clip=1.0)
-FEW_DIGITS, FEW_PHOTOGRAPHS = Data("mnist", "channels", train=20_000), Data("cifar10", train=20_000)
+TRAINING = Training("adam", 2e-3, epochs=4, batch=64, schedule="cycle", clip=1.0)
+DIGITS, PHOTOGRAPHS = Data("mnist", "channels", train=10_000), Data("cifar10", train=8_000)
 ROWS = (
     "first", "second", "better", "control", "control-500", "ensemble", "mean", "vanilla", "clafusion", "auto-plain",
     "auto", "auto-500",
@@ -42,19 +42,19 @@ class Kind:
 KINDS = {
     "mnist-mlp": Kind(
         "MNIST MLP, 3 and 5 layers", Build("mlpnet", {"hidden": (100, 100), "bias": True}),
-        Build("mlpnet", {"hidden": (100, 100, 100, 100), "bias": True}), Data("mnist"), TRAINING,
+        Build("mlpnet", {"hidden": (100, 100, 100, 100), "bias": True}), DIGITS, TRAINING,
     ),
     "mnist-chain": Kind(
-        "MNIST CNN, 4 and 6 convolutions", Build("chain", {"convolutions": (2, 2)}),
-        Build("chain", {"convolutions": (3, 3)}), FEW_DIGITS, TRAINING,
+        "MNIST CNN, 4 and 6 convolutions", Build("chain", {"convolutions": (2, 2), "width": 8}),
+        Build("chain", {"convolutions": (3, 3), "width": 8}), DIGITS, replace(TRAINING, epochs=2),
     ),
     "cifar10-resnet": Kind(
         "CIFAR-10 ResNet8 and ResNet14, batch norm", Build("resnet", {"blocks": (1, 1, 1), "width": 8}),
-        Build("resnet", {"blocks": (2, 2, 2), "width": 8}), FEW_PHOTOGRAPHS, replace(TRAINING, rate=5e-3, epochs=4),
+        Build("resnet", {"blocks": (2, 2, 2), "width": 8}), PHOTOGRAPHS, replace(TRAINING, rate=5e-3),
     ),
     "mnist-vit": Kind(
-        "MNIST ViT, 4 and 6 layers", Build("vit", {"layers": 4}), Build("vit", {"layers": 6}),
-        Data("mnist", "channels"), TRAINING,
+        "MNIST ViT, 4 and 6 layers", Build("vit", {"layers": 4}), Build("vit", {"layers": 6}), DIGITS,
+        TRAINING,
     ),
 }  # fmt: skip
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from .attending import SETTINGS as ATTENDING
+from .depths import SETTINGS as DEPTHS
 from .different import SETTINGS as DIFFERENT
 from .federated import SETTINGS as FEDERATED
 from .records import Build, Data, Setting, Skill, Training, View
@@ -169,6 +170,8 @@ SMALL = {
     "vit": Build("vit", {"width": 8, "heads": 2, "hidden": 12, "layers": 1, "patch": 4, "image": (1, 8)}),
     "characters": Build("characters", {"width": 8, "heads": 2, "hidden": 12, "layers": 1, "tokens": 17}),
     "llama": Build("llama", {"width": 8, "heads": 2, "hidden": 12, "layers": 1, "tokens": 17}),
+    "chain": Build("chain", {"width": 2, "size": 8}),
+    "resnet": Build("resnet", {"width": 2}),
 }
 READ = ("characters", "llama")  # networks that foretell what they read; here, the pixels of an image
 
@@ -203,13 +206,17 @@ def _smoke_targets() -> dict[str, Setting]:
 
 PROFILES = {
     "paper": Profile(
-        PAPER | DIFFERENT | ATTENDING | FEDERATED,
+        PAPER | DIFFERENT | ATTENDING | FEDERATED | DEPTHS,
         {"epsilon": (0.01, 0.005, 0.001, 0.0005), "alpha": (1.0, 5.0, 10.0, 20.0)},
         points=25,
         plane=41,
     ),
     "cpu": Profile(
-        {name: _cpu(name, setting) for name, setting in PAPER.items()} | DIFFERENT | ATTENDING | FEDERATED,
+        {name: _cpu(name, setting) for name, setting in PAPER.items()}
+        | DIFFERENT
+        | ATTENDING
+        | FEDERATED
+        | DEPTHS,
         {"epsilon": (None,), "gwb.epsilon": (None, 0.2), "wb-random.epsilon": (None, 0.2), "alpha": (1.0, 5.0, 20.0)},
         points=25,
         plane=15,
@@ -217,7 +224,7 @@ PROFILES = {
         pictured=1000,
     ),
     "smoke": Profile(
-        {name: _smoke(setting) for name, setting in (PAPER | DIFFERENT | ATTENDING | FEDERATED).items()}
+        {name: _smoke(setting) for name, setting in (PAPER | DIFFERENT | ATTENDING | FEDERATED | DEPTHS).items()}
         | _smoke_targets(),
         {"epsilon": (None,), "alpha": (1.0, 10.0)},
         points=3,

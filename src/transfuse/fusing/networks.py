@@ -26,6 +26,7 @@ from ..arguments import (
 )
 from ..barycenter import Plan, reversible
 from ..corrections import AUTO, AUTO_AIM, NONE, checked_aim
+from ..depths import Depths
 from ..errors import InputError, listing
 from ..layout import LAYOUT, Layout, all_balanced, folded
 from ..lazy import in_type
@@ -48,6 +49,7 @@ from ..tracing import trace
 from ..types import Forward, State
 from .checking import Chosen, Ready, check_fit, network_list
 from .correcting import Parents, check_correction, corrected
+from .depth import lent, of_one_depth
 from .inputs import Inputs, TermsName
 from .pipeline import fused_states
 from .results import FusedStates, Fusion
@@ -130,13 +132,14 @@ def fuse(  # noqa: PLR0913
         check=check,
     )  # fmt: skip
     with alone():
-        given = _Given.of(models, target, layout, how)
+        given = _Given.of(models, target, layout, how, seed)
         ready = Ready.of(given.states, given.layout, weights=weights, widths=given.widths)
         inputs = given.inputs(how, seed, progress)
         layout = ready.layout_for(row)
         seen = _comparable(given, layout, row) if inputs.matching else given.models
         activations = inputs.activations(seen, layout, terms or row.terms)
     states = fused_states(chosen, ready, activations, seed=seed, progress=progress)
+    states = lent(states, given.depths) if row.lends else states
     with alone():
         return _finished(given, how, states, inputs, progress)
 
@@ -171,9 +174,10 @@ class _Given:
     layout: Layout
     held: Verified
     notes: list[str]
+    depths: Depths | None = None
 
     @staticmethod
-    def of(models: Sequence[nn.Module], target: Any, layout: Layout | None, how: _Wanted) -> _Given:
+    def of(models: Sequence[nn.Module], target: Any, layout: Layout | None, how: _Wanted, seed: int) -> _Given:
         """What was given, checked; the first model is traced if there is no layout."""
         given = network_list(models)
         notes = [f"model {number}: {text}" for number, each in enumerate(given, 1) if (text := told_unwrapped(each))]
@@ -184,6 +188,8 @@ class _Given:
         if isinstance(target, nn.Module):
             target = unwrapped(target)
             check_copies(target, "target")
+        data = None if how.data is None else Batches.of(how.data, forward=how.forward)
+        own, depths = of_one_depth(own, target, how.example, data, synthetic=how.synthetic, seed=seed)
         wide = [*own, target] if isinstance(target, nn.Module) else own
         layout = layout or _traced(_shown_by(wide), how.example_inputs, how.outputs)
         states = [{name: tensor.detach() for name, tensor in model_state(model).items()} for model in own]
@@ -191,7 +197,7 @@ class _Given:
         if how.outputs is not None:  # what is compared would be picked out of outputs that cannot be looked into
             notes.append("outputs= was given")
         held = verified(own, how.example) if how.check and how.outputs is None else Verified()
-        return _Given(own, states, target, layout, held, notes)
+        return _Given(own, states, target, layout, held, notes, depths)
 
     @property
     def widths(self) -> Widths | None:
@@ -230,7 +236,7 @@ def _finished(given: _Given, how: _Wanted, states: FusedStates, inputs: Inputs, 
     parents = Parents(given.models, aligned, states.weights, given.layout, couplings, how.row.balance)
     model, correction = corrected(how.correction, fused, parents, inputs, progress, aim=how.aim)
     told = replace(check, note="; ".join(filter(None, [*given.notes, check.note])))
-    return Fusion(model, aligned, states, tuple(given.models), correction, told)
+    return Fusion(model, aligned, states, tuple(given.models), correction, told, given.depths)
 
 
 def _comparable(given: _Given, layout: Layout, row: Method) -> Sequence[nn.Module]:

@@ -13,6 +13,7 @@ from torch import nn
 
 from ..barycenter import CouplingMatrices, Step
 from ..corrections import NONE, Corrected
+from ..depths import Depths
 from ..landscape import Workers
 from ..layout import Layout, Rotation
 from ..lazy import entries_of
@@ -86,7 +87,8 @@ class FusedStates:
 class Fusion:
     """Fused modules: `model`, and every input as a module in the common order, beside what fusing states gives.
 
-    `parents` are the models that were fused: themselves, not copies. `correction` says which correction the model
+    `parents` are the models that were fused: themselves, not copies; those of another depth as they were brought to the
+    depth of the result, of which `depths` tells. `correction` says which correction the model
     got at the end; `states.state` is as it was before. `check` says how the models were held to be alike outside their
     states, and the aligned networks to compute what the models do.
     """
@@ -97,6 +99,7 @@ class Fusion:
     parents: tuple[nn.Module, ...] = ()
     correction: Corrected = field(default_factory=lambda: Corrected(NONE))
     check: Check = field(default_factory=Check)
+    depths: Depths | None = None
 
     @property
     def couplings(self) -> tuple[CouplingMatrices, ...]:
@@ -119,8 +122,12 @@ class Fusion:
         return self.states.layout
 
     def __str__(self) -> str:
-        """What was fused, how it ended, which correction was made, and what was checked, in six lines."""
-        return f"{self.states.summary}\ncorrection: {self.correction}\ncheck: {self.check}"
+        """What was fused, how it ended, which correction was made, and what was checked, in six lines.
+
+        Where depths differed, a seventh line says what was grown or lost.
+        """
+        depths = "" if self.depths is None else f"\ndepths: {self.depths}"
+        return f"{self.states.summary}\ncorrection: {self.correction}\ncheck: {self.check}{depths}"
 
     __repr__ = __str__  # networks and tensors would fill a screen
 
