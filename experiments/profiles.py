@@ -173,13 +173,14 @@ SMALL = {
     "chain": Build("chain", {"width": 2, "size": 8}),
     "resnet": Build("resnet", {"width": 2}),
 }
+KEPT = ("bias", "norm", "layers", "blocks", "convolutions")  # sizes that make a network another one
 READ = ("characters", "llama")  # networks that foretell what they read; here, the pixels of an image
 
 
 def _smoke(setting: Setting) -> Setting:
     """The same path of the program in seconds, on digits that ship with transfuse; results mean nothing."""
     kind = setting.network.name
-    kept = {name: value for name, value in setting.network.sizes.items() if name in ("bias", "norm", "layers")}
+    kept = {name: value for name, value in setting.network.sizes.items() if name in KEPT}
     small = SMALL.get(kind, Build(kind, {"hidden": 16, "inputs": 8}))
     image = kind.startswith(("vgg", "resnet"))
     view: View = "rows" if kind not in SMALL else "characters" if kind in READ else "image"
@@ -204,6 +205,16 @@ def _smoke_targets() -> dict[str, Setting]:
     }
 
 
+def _smoke_depths() -> dict[str, Setting]:
+    """Networks whose number of layers stands in their widths: narrower ones, as deep as they are."""
+    found = {name: setting for name, setting in DEPTHS.items() if setting.network.name == "mlpnet"}
+    return {
+        name: replace(small, network=Build("mlpnet", {**small.network.sizes, "hidden": (16,) * len(hidden)}))
+        for name, setting in found.items()
+        for small, hidden in [(_smoke(setting), setting.network.sizes["hidden"])]
+    }
+
+
 PROFILES = {
     "paper": Profile(
         PAPER | DIFFERENT | ATTENDING | FEDERATED | DEPTHS,
@@ -212,11 +223,7 @@ PROFILES = {
         plane=41,
     ),
     "cpu": Profile(
-        {name: _cpu(name, setting) for name, setting in PAPER.items()}
-        | DIFFERENT
-        | ATTENDING
-        | FEDERATED
-        | DEPTHS,
+        {name: _cpu(name, setting) for name, setting in PAPER.items()} | DIFFERENT | ATTENDING | FEDERATED | DEPTHS,
         {"epsilon": (None,), "gwb.epsilon": (None, 0.2), "wb-random.epsilon": (None, 0.2), "alpha": (1.0, 5.0, 20.0)},
         points=25,
         plane=15,
@@ -225,7 +232,8 @@ PROFILES = {
     ),
     "smoke": Profile(
         {name: _smoke(setting) for name, setting in (PAPER | DIFFERENT | ATTENDING | FEDERATED | DEPTHS).items()}
-        | _smoke_targets(),
+        | _smoke_targets()
+        | _smoke_depths(),
         {"epsilon": (None,), "alpha": (1.0, 10.0)},
         points=3,
         plane=3,

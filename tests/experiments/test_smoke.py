@@ -34,7 +34,7 @@ def smoke(tmp_path_factory):
     folder = tmp_path_factory.mktemp("smoke")
     rows = "base vanilla wb gwb auto auto-500 ensemble no-signs plane-auto ot-random".split()
     rows += ["first", "better", "control", "control-500", "mean", "refit-500", "fedavg", "rounds-auto", "alone-fedma"]
-    names = ("table1", "table2", "table3", "heterogeneous", "different", "federated", "landscapes", "parts")
+    names = ("table1", "table2", "table3", "heterogeneous", "different", "federated", "landscapes", "parts", "depths")
     assert main(arguments(folder, *names, "--rows", *rows)) == 0
     return folder
 

@@ -115,7 +115,7 @@ def _unaligned(
     )
     told = [", ".join(f"{each.name} ({each.kind[0][0]})" for each in layers) for layers in (shallow, deep)]
     return (
-        f"the networks have different numbers of layers ({len(shallow)} and {len(deep)}) that cannot be put beside each "
-        f"other: {reason}.\n  the layers of the shallower one: {told[0]}\n  of the deeper one: {told[1]}\nFuse networks "
-        "that are built alike and differ in the number of repeated layers or blocks"
+        f"the networks have different numbers of layers ({len(shallow)} and {len(deep)}) that cannot be put beside "
+        f"each other: {reason}.\n  the layers of the shallower one: {told[0]}\n  of the deeper one: {told[1]}\nFuse "
+        "networks that are built alike and differ in the number of repeated layers or blocks"
     )

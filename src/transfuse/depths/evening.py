@@ -9,20 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
 
 from torch import nn
 
 from ..activations import Batch, Batches
 from ..errors import InputError
-from ..modules import cause_of, state_of, undisturbed
+from ..modules import state_of
 from .alignment import aligned_layers
 from .growing import EXACT, grown_by
 from .layers import Layer, layers_of
 from .losing import shortened_by
 from .pairs import Pairs
 
-COMPARED = 1  # batches on which layers are compared: a hundred samples tell layers apart
 HOPELESS = 0.5  # relative difference of outputs beyond which a network is not what it was
 
 
@@ -50,12 +48,13 @@ class Change:
         """What was grown or lost, and what that changed, in a line."""
         done = f"grew {', '.join(self.grown)}" if self.grown else f"lost {', '.join(self.lost)}"
         kept = "computes the same" if self.difference <= EXACT else "computes about the same"
-        return f"{self.layers[0]} layers became {self.layers[1]}: it {done} and {kept} (outputs differ by {self.difference:.1g})"
+        counts = f"{self.layers[0]} layers became {self.layers[1]}"
+        return f"{counts}: it {done} and {kept} (outputs differ by {self.difference:.1g})"
 
 
 @dataclass(frozen=True)
 class Depths:
-    """What was done to networks of other depths before they were fused: for each a change, or None if there was none."""
+    """What was done to networks of other depths before they were fused: for each a change, or None for none."""
 
     changes: tuple[Change | None, ...]
 
@@ -80,7 +79,7 @@ def brought_to(target: nn.Module, models: Sequence[nn.Module], batches: Batches)
     Raises:
         InputError: the layers of a network cannot be put beside those of the target, or it is not what it was then.
     """
-    compared = list(islice(batches, COMPARED))[0]
+    compared = next(iter(batches))  # a hundred samples tell layers apart
     names = state_of(target).keys()
     layers: list[Layer] = []
     found: list[tuple[nn.Module, Change | None]] = []

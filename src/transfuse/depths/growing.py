@@ -15,12 +15,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from ..activations import Batches
-from ..errors import InputError
 from ..modules import evaluating, live_tensors, state_of, undisturbed, with_state
 from .fitting import difference, fit_to
 from .layers import NORMS, Call, calls_of, gives_back, zeros_of
@@ -98,7 +98,8 @@ def _identity(pairs: Pairs, number: int) -> dict[str, Tensor]:
     above = state_of(pairs.deep)
     kernel = above[f"{layer.name}.weight"]
     weight = kernel.new_zeros((width, width, *kernel.shape[2:]))
-    weight[(slice(None), slice(None), *(size // 2 for size in kernel.shape[2:]))] = torch.eye(width, dtype=kernel.dtype)
+    middle = tuple(size // 2 for size in kernel.shape[2:])
+    weight[(..., *middle)] = torch.eye(width, dtype=kernel.dtype, device=kernel.device)
     found = {name: _neutral(name, above[name], (width,)) for name in layer.tensors(above)}
     if f"{layer.name}.bias" in found:
         found[f"{layer.name}.bias"] = kernel.new_zeros(width)
@@ -143,7 +144,7 @@ def _learn_statistics(pairs: Pairs, model: nn.Module, batches: Batches) -> None:
         call = calls_of(model, next(iter(batches)).run)[name]
         assert call.tensors is not None, "a norm takes a tensor and gives one"
         seen = call.tensors[0].double().transpose(0, 1).flatten(1)
-        norm = model.get_submodule(name)
+        norm: Any = model.get_submodule(name)
         mean, variance = seen.mean(1), seen.var(1, correction=0)
         for own, value in zip(("running_mean", "running_var", "weight", "bias"),
                               (mean, variance, (variance + norm.eps).sqrt(), mean), strict=True):  # fmt: skip
@@ -167,7 +168,7 @@ def _fit_chain(pairs: Pairs, model: nn.Module, batches: Batches) -> None:
         _best_of(model, layer.name, (next_name, own_name), tries, pairs.shallow, batches)
 
 
-def _best_of(  # noqa: PLR0913
+def _best_of(
     model: nn.Module, name: str, names: tuple[str, str], tries: Sequence[tuple[float, float]], like: nn.Module,
     batches: Batches,
 ) -> None:  # fmt: skip

@@ -24,6 +24,7 @@ CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
 CHAINED = (nn.Linear, *CONVOLUTIONS)  # what can be an identity by itself
 NORMS = (nn.modules.batchnorm._BatchNorm, nn.LayerNorm, nn.GroupNorm, nn.RMSNorm)
 CONTAINERS = (nn.Sequential, nn.ModuleList, nn.ModuleDict)
+CHOSEN = "only modules that take a tensor and give one are chosen"
 SAME = 1e-4  # of the largest number, by which what a block gives back may differ from what it is given
 
 
@@ -114,7 +115,12 @@ def calls_of(model: nn.Module, run: Callable[[nn.Module], Any]) -> dict[str, Cal
 
     def before(name: str) -> Callable[..., None]:
         """A hook that notes what a module is given, copied, since the network may change it in place."""
-        return lambda module, args, kwargs: begun.setdefault(name, (len(begun), *_copied(args, kwargs))) and None
+
+        def note(module: nn.Module, args: Any, kwargs: Any) -> None:
+            if name not in begun:
+                begun[name] = (len(begun), *_copied(args, kwargs))
+
+        return note
 
     def after(name: str) -> Callable[..., None]:
         """A hook that notes what a module gave."""
@@ -186,14 +192,17 @@ def _chosen(module: nn.Module, name: str, blocks: Mapping[str, bool]) -> list[st
     if name and (name in blocks or own):
         return [name]
     return [
-        found for child, each in module.named_children() for found in _chosen(each, f"{name}.{child}".lstrip("."), blocks)
+        found
+        for child, each in module.named_children()
+        for found in _chosen(each, f"{name}.{child}".lstrip("."), blocks)
     ]
 
 
 def _layer(model: nn.Module, calls: Mapping[str, Call], parts: tuple[str, ...], blocks: Mapping[str, bool]) -> Layer:
     modules = [model.get_submodule(part) for part in parts]
     first, last = calls[parts[0]].tensors, calls[parts[-1]].tensors
-    assert first is not None and last is not None, "only what has tensors is chosen"
+    assert first is not None, CHOSEN
+    assert last is not None, CHOSEN
     once = all(calls[part].times == 1 for part in parts)
     return Layer(
         parts,
@@ -221,7 +230,8 @@ def _joined(model: nn.Module, calls: Mapping[str, Call], found: list[Layer], nam
     if not isinstance(model.get_submodule(name), NORMS):
         return None
     before, own = calls[found[-1].name].tensors, calls[name].tensors
-    assert before is not None and own is not None, "only what has tensors is chosen"
+    assert before is not None, CHOSEN
+    assert own is not None, CHOSEN
     if own[0].shape != before[1].shape or not torch.equal(own[0], before[1]):
         return None
     return [*found[:-1], _layer(model, calls, (found[-1].name, name), {})]

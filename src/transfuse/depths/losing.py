@@ -1,8 +1,8 @@
 """Losing: a deeper network as a copy of a shallower one, without the layers that have no partner there.
 
 Layers that stand beside each other hold the tensors of the deeper network. What the others did is made good, as far as
-it can be, by those that follow: each is fitted, by least squares on inputs, to what it gives in the deeper network, from
-the first one to the last.
+it can be, by those that follow: each is fitted, by least squares on inputs, to what it gives in the deeper network, one
+after the other.
 
 In: a module, the shallower one, their layers, and inputs. Out: a module of the depth of the shallower one, and how far
 its outputs are from those of the deeper one.

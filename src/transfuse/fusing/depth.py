@@ -26,7 +26,13 @@ COMPARED = 500  # samples that are drawn, in five batches: on the first one laye
 
 
 def of_one_depth(
-    models: Sequence[nn.Module], target: Any, example: Arguments | None, data: Batches | None, *, synthetic: bool, seed: int
+    models: Sequence[nn.Module],
+    target: Any,
+    example: Arguments | None,
+    data: Batches | None,
+    *,
+    synthetic: bool,
+    seed: int,
 ) -> tuple[list[nn.Module], Depths | None]:
     """Models in the depth of the target, or of the deepest of them, and what was done to them; nothing if nothing was.
 
