@@ -3,7 +3,8 @@
 After Nguyen et al. (2021), On Cross-Layer Alignment for Model Fusion of Heterogeneous Neural Networks,
 arXiv:2110.15538: the order of layers is kept, the first and the last ones stand beside each other, and what all pairs
 cost in sum is least, by dynamic programming. A pair costs 1 less the linear centred kernel alignment (Kornblith et al.
-2019, arXiv:1905.00414) of what its layers give on the same inputs.
+2019, arXiv:1905.00414) on the same inputs: of what comes out of both layers, as published, and, to the same part, of
+what goes in, without which a layer that does nothing could not be told from the one before it.
 
 In: layers. Out: for each layer of the shallower network the number of one of the deeper one. Not here: what becomes of
 the layers that have no partner (`growing`, `losing`).
@@ -86,9 +87,8 @@ def aligned_layers(shallow: Sequence[Layer], deep: Sequence[Layer]) -> list[int]
 def _cost(one: Layer, other: Layer) -> float:
     if one.kind != other.kind or one.places != other.places:
         return inf
-    if one.gram is None or other.gram is None or one.gram.shape != other.gram.shape:
-        return 1.0
-    return 1.0 - linear_alignment(one.gram, other.gram)
+    entering, leaving = (linear_alignment(own, its) for own, its in zip(one.grams, other.grams, strict=True))
+    return 1.0 - (entering + leaving) / 2
 
 
 def _skip(before: Layer, layer: Layer) -> float:

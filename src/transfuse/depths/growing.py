@@ -22,8 +22,10 @@ from torch import Tensor, nn
 
 from ..activations import Batches
 from ..modules import evaluating, live_tensors, state_of, undisturbed, with_state
+from .blocks import leaves_alone, zeros_of
+from .calls import Call, calls_of
 from .fitting import difference, fit_to
-from .layers import NORMS, Call, calls_of, gives_back, zeros_of
+from .layers import NORMS
 from .pairs import Pairs
 
 EXACT = 1e-4  # relative difference of outputs up to which nothing is fitted: more than rounding makes of float32
@@ -70,13 +72,16 @@ def _needed(pairs: Pairs, batches: Batches) -> dict[int, set[str]]:
     with undisturbed(pairs.deep):
         calls = calls_of(pairs.deep, next(iter(batches)).run)
         return {
-            number: {f"{name}.{each}" for each in _ending(pairs.deep.get_submodule(name), calls, name)}
+            number: {
+                f"{name}.{each}"
+                for each in _ending(pairs.deep.get_submodule(name), calls, name, added=pairs.above[number].added)
+            }
             for number in blocks
             for name in [pairs.above[number].name]
         }
 
 
-def _ending(block: nn.Module, calls: Mapping[str, Call], name: str) -> set[str]:
+def _ending(block: nn.Module, calls: Mapping[str, Call], name: str, *, added: bool) -> set[str]:
     """Names of the parameters of a residual block that must be 0 for it to add nothing, the others being any.
 
     All are 0 at first; from the first one that is used to the last, each gets its value back if that does no harm.
@@ -87,7 +92,7 @@ def _ending(block: nn.Module, calls: Mapping[str, Call], name: str) -> set[str]:
     zero = set(values)
     for each in used:
         tried = {**values, each: block.get_parameter(each).detach()}
-        if gives_back(block, calls[name], tried):
+        if leaves_alone(block, calls[name], tried, added=added):
             values, zero = tried, zero - {each}
     return zero
 
