@@ -217,7 +217,7 @@ TWO_DEPTHS = {
 def built(make, seed):
     """A network in float64 whose norms are not those of a start."""
     torch.manual_seed(seed)
-    return livened(make()).double().eval()
+    return livened(make()).double().eval().requires_grad_(False)
 
 
 @functools.cache

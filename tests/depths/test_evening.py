@@ -139,13 +139,13 @@ def convolution_then(layers):
 def test_layers_without_partners_are_told():
     shallow = nn.Sequential(nn.Conv2d(1, 2, 5, padding=2), nn.Flatten(), nn.Linear(128, 3))
     deep = convolution_then([nn.Linear(128, 4), nn.ReLU(), nn.Linear(4, 3)])
-    with pytest.raises(InputError, match="model 1 cannot be brought.*nothing in the deeper one is of the kind of 0"):
+    with pytest.raises(InputError, match=r"model 1 cannot be brought.*nothing in the deeper one is of the kind of 0"):
         brought_to(deep, [shallow], Batches.of(torch.randn(10, 1, 8, 8)))
 
 
 def test_layers_that_cannot_be_grown_are_told():
     shallow, deep = nn.Sequential(nn.Flatten(), nn.Linear(64, 3)), built(lambda: ResNet((1, 1)), 0).float()
-    with pytest.raises(InputError, match="conv1, layer2.0, fc cannot be left without a partner"):
+    with pytest.raises(InputError, match=r"conv1, layer2\.0, fc cannot be left without a partner"):
         brought_to(deep, [shallow], Batches.of(torch.randn(10, 1, 8, 8)))
 
 

@@ -84,14 +84,16 @@ def _needed(pairs: Pairs, batches: Batches) -> dict[int, set[str]]:
 def _ending(block: nn.Module, calls: Mapping[str, Call], name: str, *, added: bool) -> set[str]:
     """Names of the parameters of a residual block that must be 0 for it to add nothing, the others being any.
 
-    All are 0 at first; from the first one that is used to the last, each gets its value back if that does no harm.
+    All are 0 at first; from the first one that is used to the last, each gets random values if that does no harm. Its
+    own would not do: some may be 0 already.
     """
-    values = zeros_of(block)
+    values, random = zeros_of(block), torch.Generator().manual_seed(0)
     order = {part: calls[f"{name}.{part}"].number for part, _ in block.named_modules() if f"{name}.{part}" in calls}
     used = sorted(values, key=lambda each: order.get(each.rpartition(".")[0], -1))
     zero = set(values)
     for each in used:
-        tried = {**values, each: block.get_parameter(each).detach()}
+        drawn = 0.5 + torch.rand(values[each].shape, generator=random)
+        tried = {**values, each: drawn.to(values[each])}
         if leaves_alone(block, calls[name], tried, added=added):
             values, zero = tried, zero - {each}
     return zero
@@ -118,14 +120,17 @@ def _nothing(pairs: Pairs, number: int, zero: set[str]) -> dict[str, Tensor]:
     """
     layer, stream = pairs.above[number], pairs.before(number).units[1]
     above, below = state_of(pairs.deep), state_of(pairs.shallow)
+    parameters = {name for name, _ in pairs.deep.named_parameters()}
     alike = [each for each in pairs.below if each.kind == layer.kind and each.residual and each.units[0] == stream]
     found = {}
     for name in layer.tensors(above):
         like = below[alike[0].name + name.removeprefix(layer.name)] if alike else above[name]
         shape = tuple(like.shape) if alike else _in_proportion(tuple(like.shape), layer.units[0], stream)
         norm = isinstance(pairs.deep.get_submodule(name.rpartition(".")[0]), NORMS)
-        neutral = (norm and name not in zero) or not like.is_floating_point()
-        found[name] = _neutral(name, above[name], shape) if neutral else like.new_zeros(shape)
+        if name in zero or (name in parameters and not norm):
+            found[name] = like.new_zeros(shape)
+        else:
+            found[name] = _neutral(name, above[name], shape) if norm else above[name].clone()  # a mask, say
     return found
 
 
