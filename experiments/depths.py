@@ -13,7 +13,7 @@ from .records import Build, Cell, Data, Setting, Training
 
 NETWORKS = 6  # of every setting: three pairs
 TRAINING = Training("adam", 2e-3, epochs=4, batch=64, schedule="cycle", clip=1.0)
-DIGITS, PHOTOGRAPHS = Data("mnist", "channels", train=10_000), Data("cifar10", train=8_000)
+DIGITS = Data("mnist", "channels", train=10_000)
 ROWS = (
     "first", "second", "better", "control", "control-500", "ensemble", "mean", "vanilla", "clafusion", "auto-plain",
     "auto", "auto-500",
@@ -48,13 +48,15 @@ KINDS = {
         "MNIST CNN, 4 and 6 convolutions", Build("chain", {"convolutions": (2, 2), "width": 8}),
         Build("chain", {"convolutions": (3, 3), "width": 8}), DIGITS, replace(TRAINING, epochs=2),
     ),
-    "cifar10-resnet": Kind(
-        "CIFAR-10 ResNet8 and ResNet14, batch norm", Build("resnet", {"blocks": (1, 1, 1), "width": 8}),
-        Build("resnet", {"blocks": (2, 2, 2), "width": 8}), PHOTOGRAPHS, replace(TRAINING, rate=5e-3),
+    "mnist-resnet": Kind(
+        "MNIST ResNet8 and ResNet14, batch norm", Build("resnet", {"blocks": (1, 1, 1), "width": 8, "channels": 1}),
+        Build("resnet", {"blocks": (2, 2, 2), "width": 8, "channels": 1}), replace(DIGITS, train=3_000),
+        replace(TRAINING, rate=5e-3, epochs=2),
     ),
     "mnist-vit": Kind(
-        "MNIST ViT, 4 and 6 layers", Build("vit", {"layers": 4}), Build("vit", {"layers": 6}), DIGITS,
-        TRAINING,
+        "MNIST ViT, 4 and 6 layers", Build("vit", {"layers": 4, "width": 32, "hidden": 64}),
+        Build("vit", {"layers": 6, "width": 32, "hidden": 64}), replace(DIGITS, train=6_000),
+        replace(TRAINING, epochs=3),
     ),
 }  # fmt: skip
 

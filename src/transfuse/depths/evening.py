@@ -34,7 +34,8 @@ class Change:
         grown: Names of layers of the target that were grown; they change nothing.
         lost: Names of its layers that were left out.
         difference: By how much its outputs differ from what they were, relative to these, on the inputs.
-        free: Names of tensors of grown blocks that do not matter to it, whatever they are.
+        blocks: Names of the tensors of grown residual blocks.
+        free: Those of them that do not matter to it, whatever they are.
     """
 
     layers: tuple[int, int]
@@ -42,6 +43,7 @@ class Change:
     grown: tuple[str, ...] = ()
     lost: tuple[str, ...] = ()
     difference: float = 0.0
+    blocks: frozenset[str] = frozenset()
     free: frozenset[str] = frozenset()
 
     def __str__(self) -> str:
@@ -57,6 +59,11 @@ class Depths:
     """What was done to networks of other depths before they were fused: for each a change, or None for none."""
 
     changes: tuple[Change | None, ...]
+
+    @property
+    def apart(self) -> frozenset[str]:
+        """Names of the tensors of all residual blocks that were grown: they say nothing about scales."""
+        return frozenset().union(*(change.blocks for change in self.changes if change))
 
     def __str__(self) -> str:
         """What was done to each network that was changed, in a line."""
@@ -117,8 +124,8 @@ def _changed(
     if len(own) <= len(wanted):
         pairs = Pairs(model, target, own, wanted, aligned_layers(own, wanted))
         grown = grown_by(pairs, batches)
-        change = Change((len(own), len(wanted)), _beside(pairs), difference=grown.difference, free=grown.free)
-        change, result = replace(change, grown=_alone(pairs)), grown.model
+        change = Change((len(own), len(wanted)), _beside(pairs), grown=_alone(pairs), difference=grown.difference)
+        change, result = replace(change, blocks=_in_blocks(pairs), free=grown.free), grown.model
     else:
         pairs = Pairs(target, model, wanted, own, aligned_layers(wanted, own))
         short = shortened_by(pairs, batches)
@@ -136,6 +143,11 @@ def _changed(
 
 def _beside(pairs: Pairs) -> tuple[tuple[str, str], ...]:
     return tuple((own.name, pairs.above[number].name) for own, number in zip(pairs.below, pairs.beside, strict=True))
+
+
+def _in_blocks(pairs: Pairs) -> frozenset[str]:
+    names, blocks = state_of(pairs.deep), [pairs.above[number] for number in pairs.single]
+    return frozenset(name for layer in blocks if layer.residual for name in layer.tensors(names))
 
 
 def _alone(pairs: Pairs) -> tuple[str, ...]:

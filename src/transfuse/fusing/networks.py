@@ -134,6 +134,7 @@ def fuse(  # noqa: PLR0913
     with alone():
         given = _Given.of(models, target, layout, how, seed)
         ready = Ready.of(given.states, given.layout, weights=weights, widths=given.widths)
+        ready = replace(ready, apart=given.apart)
         inputs = given.inputs(how, seed, progress)
         layout = ready.layout_for(row)
         seen = _comparable(given, layout, row) if inputs.matching else given.models
@@ -205,6 +206,11 @@ class _Given:
         return self.layout.widths(model_state(self.target)) if isinstance(self.target, nn.Module) else self.target
 
     @property
+    def apart(self) -> frozenset[str]:
+        """Names of the tensors of blocks that some of the models had to grow."""
+        return frozenset() if self.depths is None else self.depths.apart
+
+    @property
     def into(self) -> nn.Module:
         """The module that the fused state is put into."""
         return self.target if isinstance(self.target, nn.Module) else self.models[0]
@@ -233,7 +239,7 @@ def _finished(given: _Given, how: _Wanted, states: FusedStates, inputs: Inputs, 
     check = given.held.held_to(
         [twin if reversible(own) else None for twin, own in zip(aligned, couplings, strict=True)]
     )
-    parents = Parents(given.models, aligned, states.weights, given.layout, couplings, how.row.balance)
+    parents = Parents(given.models, aligned, states.weights, given.layout, couplings, how.row.balance, given.apart)
     model, correction = corrected(how.correction, fused, parents, inputs, progress, aim=how.aim)
     told = replace(check, note="; ".join(filter(None, [*given.notes, check.note])))
     return Fusion(model, aligned, states, tuple(given.models), correction, told, given.depths)
@@ -243,7 +249,9 @@ def _comparable(given: _Given, layout: Layout, row: Method) -> Sequence[nn.Modul
     """The models, with norms folded and frames in balance, so that a rotation can bring together what they compute."""
     if not layout.folds and not layout.frames:
         return given.models
-    states = [all_balanced(folded(state, layout), layout, scales=row.balance) for state in given.states]
+    states = [
+        all_balanced(folded(state, layout), layout, scales=row.balance, apart=given.apart) for state in given.states
+    ]
     return [with_state(model, state) for model, state in zip(given.models, states, strict=True)]
 
 

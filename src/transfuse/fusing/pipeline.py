@@ -116,7 +116,7 @@ def fused_states(  # noqa: PLR0913
     layout = ready.layout_for(row)
     check_states(states, layout, type_of(states))
     warn_of_widths(ready)
-    own = working_states(states, layout, balance=row.balance, low_memory=low_memory)
+    own = working_states(states, layout, balance=row.balance, low_memory=low_memory, apart=ready.apart)
     order = own_order(own, shares) if row.order_free else list(range(len(own)))
     problem = _problem(ready, own, layout, order, activations)
     with watching(progress, chosen.method) as watch:
@@ -127,7 +127,7 @@ def fused_states(  # noqa: PLR0913
     couplings = as_first_model([found[order.index(model)] for model in range(len(own))], first)
     if still := [name for name in layout.rotating if not any(isinstance(each[name], Rotation) for each in couplings)]:
         layout = layout.without_rotations(still)  # where nothing is rotated, norms stay as they were
-        own = working_states(states, layout, balance=row.balance, low_memory=low_memory)
+        own = working_states(states, layout, balance=row.balance, low_memory=low_memory, apart=ready.apart)
     plain = Problem(own, layout, shares, wanted)
     if any(isinstance(state, LazyState) for state in states):
         made = lazy_outputs(plain, couplings, states)
