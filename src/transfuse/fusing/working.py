@@ -48,7 +48,8 @@ def working_states(
 ) -> list[State]:
     """States to work on: of one safe type, with norms over units that rotate folded, in a canonical scale if `balance`.
 
-    Tensors that are kept `apart` do not count in the scale. A lazy state is read once and kept, unless `low_memory`: then every tensor is read again whenever it is needed.
+    Tensors that are kept `apart` do not count in the scale. A lazy state is read once and kept, unless `low_memory`:
+    then every tensor is read again whenever it is needed.
     """
     kind = type_of(states)
     own = [folded(working_state(state, kind), layout) for state in states]
