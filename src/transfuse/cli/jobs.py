@@ -239,6 +239,6 @@ def _told_depths(job: Job) -> str:
     if all(len(checkpoint.tensors) == len(job.layout.tensors) for checkpoint in job.checkpoints):
         return ""
     return (
-        "\nNetworks of other depths are fused from Python, where each has a module of its own: transfuse.fuse([shallow, "
-        "deep], example_inputs)"
+        "\nNetworks of other depths are fused from Python, where each has a module of its own: "
+        "transfuse.fuse([shallow, deep], example_inputs)"
     )
