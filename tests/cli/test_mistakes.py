@@ -28,6 +28,7 @@ BAD = {
     "tensors of another model": (("in/other.safetensors", "in/b.safetensors", *MODEL), "missing: 3.weight"),
     "numbers that are none": (("nan.safetensors", "in/b.safetensors", *MODEL), "nan.safetensors: 3.bias"),
     "shapes of another model": (("in/a.safetensors", "bad.safetensors", *MODEL), "tensor 1.bias axis 0"),
+    "a deeper model": (("in/a.safetensors", "deep.safetensors", *MODEL), "other depths are fused from Python"),
     "the same file twice": (("in/a.safetensors", "twin.safetensors", *MODEL), "are the same file"),
     "one alone": (("in/a.safetensors", *MODEL), "one checkpoint alone"),
     "more weights than models": ((*AB, *MODEL, "--weights", "1", "2", "3"), "3 weights for 2 models"),

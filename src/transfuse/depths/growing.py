@@ -105,8 +105,8 @@ def _identity(pairs: Pairs, number: int) -> dict[str, Tensor]:
     above = state_of(pairs.deep)
     kernel = above[f"{layer.name}.weight"]
     weight = kernel.new_zeros((width, width, *kernel.shape[2:]))
-    middle = tuple(size // 2 for size in kernel.shape[2:])
-    weight[(..., *middle)] = torch.eye(width, dtype=kernel.dtype, device=kernel.device)
+    middle = weight.flatten(2).shape[2] // 2 if kernel.dim() > 2 else 0  # of an odd number of places in every direction
+    weight.view(width, width, -1)[..., middle] = torch.eye(width, dtype=kernel.dtype, device=kernel.device)
     found = {name: _neutral(name, above[name], (width,)) for name in layer.tensors(above)}
     if f"{layer.name}.bias" in found:
         found[f"{layer.name}.bias"] = kernel.new_zeros(width)
