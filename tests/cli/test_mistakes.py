@@ -63,6 +63,7 @@ def test_a_mistake_is_one_message_and_nothing_is_written(here, capsys, name):
     state = mlp(0).state_dict()
     safetensors.torch.save_file({**state, "1.weight": torch.ones(9, 12)}, here / "bad.safetensors")
     safetensors.torch.save_file({**state, "3.bias": torch.full((3,), torch.nan)}, here / "nan.safetensors")
+    safetensors.torch.save_file({**state, "5.weight": torch.ones(3, 3)}, here / "deep.safetensors")
     before = written(here)
     arguments, message = BAD[name]
     out = () if "-o" in arguments else ("-o", "ab.safetensors")
