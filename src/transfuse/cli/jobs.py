@@ -227,14 +227,4 @@ def _check_shapes(job: Job) -> None:
             problems += [f"{checkpoint.path}: {line.strip(' -')}" for line in str(error).splitlines()[1:]]
     if problems:
         classes = told_classes(job.layout, job.states)
-        raise InputError(listing("tensors that do not fit the model:", problems) + classes + _told_depths(job))
-
-
-def _told_depths(job: Job) -> str:
-    """What is said where a file has another number of tensors than the model, as a further line; else nothing."""
-    if all(len(checkpoint.tensors) == len(job.layout.tensors) for checkpoint in job.checkpoints):
-        return ""
-    return (
-        "\nNetworks of other depths are fused from Python, where each has a module of its own: "
-        "transfuse.fuse([shallow, deep], example_inputs)"
-    )
+        raise InputError(listing("tensors that do not fit the model:", problems) + classes)
