@@ -10,6 +10,8 @@ from depth_networks import TWO_DEPTHS, BasicBlock, ResNet, built, inputs_of
 from transfuse import InputError
 from transfuse.activations import Batches
 from transfuse.depths import brought_to, differ_in_depth
+from transfuse.networks import ResNet as Residual
+from transfuse.networks import vgg11
 
 ALL = pytest.mark.parametrize("name", TWO_DEPTHS)
 
@@ -121,6 +123,32 @@ def test_other_widths_are_kept():
     grown, _ = brought(shallow, deep, inputs_of("resnet"))
     torch.testing.assert_close(grown(inputs_of("resnet")), shallow(inputs_of("resnet")), rtol=1e-9, atol=1e-9)
     assert grown.layer2[1].conv1.weight.shape[:2] == (6, 6)
+
+
+def vgg13(width, *, norm):
+    """VGG11 of the paper with a second convolution in its first two stages."""
+    stages = [[nn.Conv2d(a, b, 3, padding=1, bias=False), *[nn.BatchNorm2d(b)] * norm, nn.ReLU()]
+              for a, b in ((width, width), (2 * width, 2 * width))]  # fmt: skip
+    layers = list(vgg11(width, norm=norm))
+    first, second = (number for number, each in enumerate(layers) if isinstance(each, nn.MaxPool2d) and number < 8)
+    return nn.Sequential(*layers[:first], *stages[0], *layers[first:second], *stages[1], *layers[second:])
+
+
+PUBLISHED = {
+    "ResNet18 and ResNet34": (lambda: Residual((2, 2, 2, 2), 2), lambda: Residual((3, 4, 6, 3), 2), 8),
+    "VGG11 and VGG13": (lambda: vgg11(2), lambda: vgg13(2, norm=False), 2),
+    "VGG11 and VGG13, batch norm": (lambda: vgg11(2, norm=True), lambda: vgg13(2, norm=True), 2),
+}
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_the_published_pairs_grow_and_compute_the_same(name):
+    """Pairs of Nguyen et al. (2021), narrower."""
+    shallow, deep, count = PUBLISHED[name]
+    shallow, deep, x = built(shallow, 1), built(deep, 2), torch.randn(10, 3, 32, 32).double()
+    grown, change = brought(shallow, deep, x)
+    assert len(change.grown) == count
+    torch.testing.assert_close(grown(x), shallow(x), rtol=1e-9, atol=1e-9)
 
 
 def test_networks_of_one_depth_are_not_touched():

@@ -149,8 +149,8 @@ def _misfit(checkpoint: Checkpoint, missing: list[str], unexpected: list[str]) -
     problems = [f"missing: {name}" for name in missing] + [f"unexpected: {name}" for name in unexpected]
     text = listing(f"{checkpoint.path} does not fit the model; its tensors:", _shortened(problems))
     return (
-        f"{text}\nCheck --model and its arguments, or that the file is of this architecture; networks of other depths are "
-        "fused from Python, each as a module of its own: transfuse.fuse([shallow, deep], example_inputs)"
+        f"{text}\nCheck --model and its arguments, or that the file is of this architecture; networks of other depths "
+        "are fused from Python, each as a module of its own: transfuse.fuse([shallow, deep], example_inputs)"
     )
 
 

@@ -67,7 +67,7 @@ def fuse(  # noqa: PLR0913
     progress: Progress = False, check: bool = True, aim: str = AUTO_AIM, workers: Workers = 0,
     **options: Any,
 ) -> Fusion:  # fmt: skip
-    """Fuse trained networks of one architecture, of equal or different widths, into one.
+    """Fuse trained networks of one architecture, of equal or different widths and depths, into one.
 
     Args:
         models: One or more modules. One alone can be fused into a wider target (it grows and computes the same: where
@@ -76,11 +76,12 @@ def fuse(  # noqa: PLR0913
         example_inputs: For tracing: a tensor, a tuple of positional arguments, or a dict of keyword arguments.
         method: A row of `transfuse.METHODS`.
         weights: Proportions of the models, non-negative; default: equal.
-        target: Widths of the result: a module of these widths; or the width of some spaces, by name or pattern, in
-            units or as a factor (`{"conv*": 1.5}`); or one factor for all spaces (`1.5`): the layers of the first model
-            are rebuilt then. Default: the widths of the first model. Models of other widths compute the same in
-            `aligned` only if they are narrower and can grow; a `WidthWarning` says where they cannot, and where units
-            of a wider model merge though no target was given.
+        target: Widths and depth of the result: a module that has them; or the width of some spaces, by name or
+            pattern, in units or as a factor (`{"conv*": 1.5}`); or one factor for all spaces (`1.5`): the layers of the
+            first model are rebuilt then. Default: the widths of the first model, the depth of the deepest, to which
+            others are brought by layers that change nothing (`Fusion.depths` tells). Models of other widths compute the
+            same in `aligned` only if they are narrower and can grow; a `WidthWarning` says where they cannot, and where
+            units of a wider model merge though no target was given.
         layout: A layout, instead of tracing the first model.
         data: Inputs without labels, to match units by their activations and to correct the result: tensors (samples
             along the first dimension), an iterable of batches, or a `DataLoader`. Of a tuple the first element counts,
