@@ -102,6 +102,7 @@ def test_a_shallow_target_has_the_deeper_model_lose_layers():
     assert "depths: model 2: 5 layers became 3: it lost hidden." in str(fusion)
 
 
+@pytest.mark.long
 def test_three_networks_of_three_depths():
     def chain(layers):
         inner = [each for _ in range(layers) for each in (nn.Linear(6, 6), nn.ReLU())]

@@ -14,6 +14,10 @@ from transfuse.networks import ResNet as Residual
 from transfuse.networks import vgg11
 
 ALL = pytest.mark.parametrize("name", TWO_DEPTHS)
+QUICK = ("perceptron", "mixer")
+SOME = pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.long] * (name not in QUICK)) for name in TWO_DEPTHS]
+)
 
 
 def pair(name):
@@ -38,7 +42,7 @@ def test_a_grown_network_computes_the_same(name):
     torch.testing.assert_close(grown(x), shallow(x), rtol=1e-9, atol=1e-9)
 
 
-@ALL
+@SOME
 def test_tensors_that_are_free_may_be_anything(name):
     shallow, deep = pair(name)
     grown, change = brought(shallow, deep, inputs_of(name))
@@ -85,7 +89,7 @@ def test_behind_other_functions_the_difference_is_small_and_told(activation):
     assert off < (1e-12 if activation is nn.ReLU else 2e-3)
 
 
-@ALL
+@SOME
 def test_a_deeper_network_loses_layers_and_stays_near(name):
     shallow, deep = pair(name)
     x = inputs_of(name)
