@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from ..modules import tensors_in
 from .calls import Call, calls_of, copied
 
 CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
@@ -101,8 +102,8 @@ def leaves_alone(module: nn.Module, call: Call, tensors: Mapping[str, Tensor], *
         return False
     given = call.tensors[0]
     args, kwargs = copied(call.args, dict(call.kwargs))
-    result = torch.func.functional_call(module, dict(tensors), args, kwargs)
-    if not isinstance(result, Tensor) or result.shape != given.shape or not given.is_floating_point():
+    result = tensors_in(torch.func.functional_call(module, dict(tensors), args, kwargs))[0]
+    if result.shape != given.shape or not given.is_floating_point():
         return False
     change = result if added else result - given
     return bool(change.abs().max() <= SAME * given.abs().max())

@@ -25,9 +25,9 @@ class Call:
 
     @property
     def tensors(self) -> tuple[Tensor, Tensor] | None:
-        """The tensor that was given and the tensor that came of it, if there is one of each that counts."""
-        given = tensors_in((self.args, dict(self.kwargs)))
-        return (given[0], self.result) if given and isinstance(self.result, Tensor) else None
+        """The first tensor that was given and the first that came of it, if there is one of each."""
+        given, found = tensors_in((self.args, dict(self.kwargs))), tensors_in(self.result)
+        return (given[0], found[0]) if given and found else None
 
 
 def calls_of(model: nn.Module, run: Callable[[nn.Module], Any]) -> dict[str, Call]:

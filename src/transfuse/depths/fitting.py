@@ -10,7 +10,7 @@ from torch import nn
 
 from ..activations import Batches, observe
 from ..corrections import Sample, Task, refit_site
-from ..modules import numbers_in
+from ..modules import numbers_in, tensors_in
 
 
 def fit_to(model: nn.Module, weight: str, like: nn.Module, other: str, batches: Batches) -> None:
@@ -30,11 +30,16 @@ def fit_to(model: nn.Module, weight: str, like: nn.Module, other: str, batches: 
 
 
 def difference(one: nn.Module, other: nn.Module, batches: Batches) -> float:
-    """By how much the outputs of two networks differ on inputs, relative to those of the first."""
+    """By how much the outputs of two networks differ on inputs, relative to those of the first.
+
+    Where they give different numbers of tensors, as language models that give the keys of each layer, the first counts.
+    """
     distance = size = 0.0
     with torch.no_grad():
         for batch in batches:
-            own, found = numbers_in(batch.run(one)), numbers_in(batch.run(other))
+            both = [[x for x in tensors_in(batch.run(each)) if x.is_floating_point()] for each in (one, other)]
+            count = None if len(both[0]) == len(both[1]) else 1
+            own, found = (numbers_in(each[:count]) for each in both)
             distance += float((own - found).square().sum())
             size += float(own.square().sum())
     return sqrt(distance / size) if size else sqrt(distance)
