@@ -199,6 +199,34 @@ def test_a_network_without_layers_to_be_seen_is_told():
         brought_to(Functional(3), [Functional(2)], Batches.of(torch.randn(10, 4)))
 
 
+def test_norms_behind_sums_are_refused():
+    """A post-norm block cannot do nothing: its norms act on the stream itself."""
+
+    def encoder(layers):
+        one = nn.TransformerEncoderLayer(8, 2, 12, batch_first=True)
+        return nn.Sequential(nn.Linear(5, 8), nn.TransformerEncoder(one, layers, enable_nested_tensor=False)).eval()
+
+    with pytest.raises(InputError, match="cannot be put beside each other"):
+        brought_to(encoder(3), [encoder(2)], Batches.of(torch.randn(10, 6, 5)))
+
+
+@pytest.mark.long
+def test_language_models_that_give_the_keys_of_each_layer():
+    transformers = pytest.importorskip("transformers")
+
+    def gpt2(layers):
+        return transformers.GPT2LMHeadModel(
+            transformers.GPT2Config(
+                vocab_size=11, n_positions=8, n_embd=8, n_layer=layers, n_head=2, bos_token_id=0, eos_token_id=0
+            )
+        )
+
+    shallow, deep, x = built(lambda: gpt2(2), 1), built(lambda: gpt2(4), 2), torch.randint(11, (20, 6))
+    grown, change = brought(shallow, deep, {"input_ids": x})
+    assert len(change.grown) == 2
+    torch.testing.assert_close(grown(x).logits, shallow(x).logits, rtol=1e-9, atol=1e-9)
+
+
 def test_a_block_that_changes_shapes_has_to_have_a_partner():
     deep = nn.Sequential(nn.Conv2d(1, 4, 3, padding=1), nn.ReLU(), BasicBlock(4, 4, 1), BasicBlock(4, 8, 2),
                          nn.Flatten(), nn.Linear(128, 3)).eval()  # fmt: skip
