@@ -34,7 +34,7 @@ def smoke(tmp_path_factory):
     folder = tmp_path_factory.mktemp("smoke")
     rows = "base vanilla wb gwb auto auto-500 ensemble no-signs plane-auto ot-random".split()
     rows += ["first", "better", "control", "control-500", "mean", "refit-500", "fedavg", "rounds-auto", "alone-fedma"]
-    names = ("table1", "table2", "table3", "heterogeneous", "different", "federated", "landscapes", "parts", "depths")
+    names = ("table1", "table2", "table3", "heterogeneous", "different", "federated", "landscapes", "parts")
     assert main(arguments(folder, *names, "--rows", *rows)) == 0
     return folder
 
@@ -170,3 +170,10 @@ def test_language_models_are_measured_by_their_loss(tmp_path):
     assert [lines[row]["metrics"].keys() for row in rows] == [{"nats"}] * 3
     assert lines["base"]["metrics"]["nats"] == pytest.approx(sum(lines["base"]["each"]) / 3)
     assert lines["ensemble"]["metrics"]["nats"] < max(lines["base"]["each"])  # Jensen
+
+
+@pytest.mark.long
+def test_parents_of_other_depths_are_fused_and_compared(tmp_path):
+    rows = ("second", "control-500", "ensemble", "clafusion", "auto-500")
+    assert main(arguments(tmp_path, "depths", "--rows", *rows)) == 0
+    assert {line["row"] for line in lines_of(tmp_path)["depths.smoke.jsonl"]} == set(rows)
