@@ -33,6 +33,7 @@ class Parents:
         layout: Which axes move together.
         couplings: For each network its couplings, by space.
         balance: Whether the models were brought to a canonical scale before they were coupled.
+        apart: Names of tensors that do not count in that scale.
     """
 
     models: Sequence[nn.Module]
@@ -41,6 +42,7 @@ class Parents:
     layout: Layout
     couplings: Sequence[Couplings]
     balance: bool
+    apart: frozenset[str] = frozenset()
 
     def keep_their_functions(self, batches: Batches) -> bool:
         """Whether the aligned networks compute what the models do: not so where units were merged."""
@@ -63,7 +65,7 @@ class Parents:
         """The models, in the scale in which they were coupled."""
         if not self.balance:
             return list(self.models)
-        return [with_state(model, balanced(model.state_dict(), self.layout)) for model in self.models]
+        return [with_state(model, balanced(model.state_dict(), self.layout, apart=self.apart)) for model in self.models]
 
 
 def corrected(

@@ -9,6 +9,8 @@ In: a state (plain or lazy), a layout. Out: a state of the same kind.
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import torch
 from torch import Tensor
 
@@ -26,9 +28,12 @@ SETTLED = 1e-7  # a round that changes no number of a matrix by more than this i
 SINGULAR = 1e-9  # of the largest eigenvalue: directions of a side that are weaker are none, and cannot be balanced
 
 
-def all_balanced(state: State, layout: Layout, *, scales: bool = True) -> State:
-    """The state with its frames in balance and, if `scales`, its scales (`balance`)."""
-    for step in _steps(state, layout, scales=scales):
+def all_balanced(state: State, layout: Layout, *, scales: bool = True, apart: Collection[str] = ()) -> State:
+    """The state with its frames in balance and, if `scales`, its scales (`balance`).
+
+    Tensors that are kept `apart` do not count in the scales.
+    """
+    for step in _steps(state, layout, scales=scales, apart=apart):
         state = permute(state, layout, step)
     return state
 
@@ -40,14 +45,14 @@ def in_balance_of(reference: State, state: State, layout: Layout, *, scales: boo
     return state
 
 
-def _steps(state: State, layout: Layout, *, scales: bool) -> list[dict[str, Reversible]]:
+def _steps(state: State, layout: Layout, *, scales: bool, apart: Collection[str] = ()) -> list[dict[str, Reversible]]:
     """What brings a state to balance, one after the other: scales, frames, and again until both are.
 
     Both make the sum of the squares of all weights as small as can be, so that they come to an end.
     """
     steps: list[dict[str, Reversible]] = []
     for number in range(ROUNDS):
-        factors = balancing_factors(state, layout) if scales else {}
+        factors = balancing_factors(state, layout, apart=apart) if scales else {}
         steps.append({name: Permutation.scaling(each) for name, each in factors.items()})
         if not layout.frames:
             break
