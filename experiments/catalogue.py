@@ -5,6 +5,7 @@ Names of settings are those of `profiles`, names of rows those of `rows`. A new 
 
 from __future__ import annotations
 
+from .attending import BETWEEN
 from .attending import CELLS as ATTENDING
 from .different import CELLS as DIFFERENT
 from .federated import CELLS as FEDERATED
@@ -94,6 +95,7 @@ EXPERIMENTS: dict[str, Experiment] = {
                 for name, title in DATA_SETS.items()
                 for cell in ("rnn", "lstm")
             ),
+            *BETWEEN,
         ),
     ),
     "beyond": Experiment(
