@@ -59,9 +59,10 @@ def _frames(framing: Framing, layout: Layout, aliases: Mapping[str, list[str]]) 
     for number, direction in enumerate(framing.directions):
         members.setdefault(least[number], []).append(direction)
     lost, scaled = ({least[number] for number in some if number >= 0} for some in (framing.lost, framing.scaled))
+    scaled |= {number for number, own in members.items() if len({each[:2] for each in own}) < len(own)}
     edges = [{least[a]: least[b] for a, b in pairs} for pairs in sorted(framing.duals)]
     for whole in _components(edges, lost):
-        for sides, turned in _apart(whole, scaled):
+        for sides, turned in _split(whole, scaled):
             places = _planes if turned else _parts
             found = [[places(basis, members, aliases) for basis in side] for side in sides]
             one, other = (tuple(part for _, parts in side for part in parts) for side in found)
@@ -72,8 +73,8 @@ def _frames(framing: Framing, layout: Layout, aliases: Mapping[str, list[str]]) 
                 yield Frame(space, one, other, distances.pop())
 
 
-def _apart(sides: Sides, scaled: set[int]) -> Iterator[tuple[Sides, bool]]:
-    """Directions without factors of their own, and then those that have some, each with whether they have."""
+def _split(sides: Sides, scaled: set[int]) -> Iterator[tuple[Sides, bool]]:
+    """Directions that no others are added to, without factors of their own; then the rest, each with whether it is."""
     bases = [basis for side in sides for basis in side]
     own = [any(basis[number] in scaled for basis in bases) for number in range(len(bases[0]))]
     for turned in (False, True):
