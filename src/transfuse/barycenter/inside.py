@@ -62,7 +62,8 @@ def _reached(scores: Tensor, frame: Frame) -> Tensor:
     """What the best rotations reach with scores [..., n, n]: the sum of singular values; of planes, of lengths."""
     if frame.planes:
         return 2 * on_planes(scores, frame.planes).abs().sum(-1)
-    return torch.linalg.svdvals(scores).sum(-1)
+    reached: Tensor = torch.linalg.svdvals(scores).sum(-1)
+    return reached
 
 
 def _rotations(scores: Tensor, frame: Frame) -> Tensor:
