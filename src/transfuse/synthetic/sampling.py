@@ -2,8 +2,8 @@
 
 A language model says at each place which token comes next. Texts that are drawn from that, by equal shares of all
 networks, are as good for a correction as texts of data were found to be, and take neither data nor a tokenizer: the
-first token is any, the others are drawn from what the network gives (ancestral sampling). Networks with a memory of what
-they have read, as those of `transformers` have one (`use_cache`), read each token once.
+first token is any, the others are drawn from what the network gives (ancestral sampling). Networks with a memory of
+what they have read (`use_cache` of `transformers`) read each token once.
 
 In: networks that read tokens and give a score for each token at each place, and example inputs. Out: `Batches`. Not
 here: random tokens for all other networks (`noise`).
