@@ -21,8 +21,8 @@ def of_planes(numbers: Tensor, apart: int) -> Tensor:
         >>> of_planes(torch.tensor([1j]), 1).tolist()
         [[0.0, -1.0], [1.0, 0.0]]
     """
-    first, second = _pairs(2 * numbers.shape[-1], apart)
     size = 2 * numbers.shape[-1]
+    first, second = _pairs(size, apart)
     matrices = numbers.real.new_zeros(*numbers.shape[:-1], size, size)
     matrices[..., first, first] = matrices[..., second, second] = numbers.real
     matrices[..., second, first] = numbers.imag
