@@ -5,6 +5,7 @@ Names of settings are those of `profiles`, names of rows those of `rows`. A new 
 
 from __future__ import annotations
 
+from .attending import BETWEEN
 from .attending import CELLS as ATTENDING
 from .depths import CELLS as DEPTHS
 from .different import CELLS as DIFFERENT
@@ -102,6 +103,7 @@ EXPERIMENTS: dict[str, Experiment] = {
                 for name, title in DATA_SETS.items()
                 for cell in ("rnn", "lstm")
             ),
+            *BETWEEN,
         ),
     ),
     "beyond": Experiment(

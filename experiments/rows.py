@@ -93,6 +93,7 @@ ROWS: dict[str, Row] = {
     # What lies between two networks.
     "plane-wb": Row("WB", "landscape", {"method": "wb"}),
     "plane-gwb": Row("GWB", "landscape", {"method": "gwb"}),
+    "plane-rebasin": Row("re-basin", "landscape", {"method": "rebasin"}),
     "plane-auto": Row("auto", "landscape", {"method": "auto"}),
 }
 ROWS |= {

@@ -3,6 +3,7 @@
 Queries and keys of a head may be multiplied by any matrix and its inverse, transposed. Of all such pairs one is chosen
 in which `Q Q' = K K'`; what is left then are rotations. The function of the network does not change. The matrix G with
 `G Q Q' G' = G^-T K K' G^-1` that is symmetric and positive is the root of the geometric mean of `(Q Q')^-1` and `K K'`.
+Where planes are all that may be turned and scaled, both sides of each plane get the same sum of squares.
 
 In: a state (plain or lazy), a layout. Out: a state of the same kind.
 """
@@ -20,6 +21,7 @@ from .elements import Permutation
 from .framed import Framed, Reversible
 from .moving import units_of
 from .permuting import permute
+from .planes import of_planes, on_planes
 from .recipe import Layout
 from .records import Block, Frame, Part
 
@@ -92,12 +94,22 @@ def _balancing(state: State, frame: Frame, blocks: dict[tuple[str, int, str], Bl
     )
     assert isinstance(one, Tensor), "a side of a frame has a part"
     assert isinstance(other, Tensor), "a side of a frame has a part"
+    if frame.planes:
+        return _balancing_planes(one, other, frame.planes)
     spectra = torch.stack([torch.linalg.eigvalsh(each) for each in (one, other)])
     sound = (spectra[..., 0] > SINGULAR * spectra[..., -1]).all(0)
     eye = torch.eye(frame.size, dtype=one.dtype, device=one.device)
     one, other = (torch.where(sound[:, None, None], each, eye) for each in (one, other))
     root, back = _power(one, 0.5), _power(one, -0.5)
     return _power(back @ _power(root @ other @ root, 0.5) @ back, 0.5)
+
+
+def _balancing_planes(one: Tensor, other: Tensor, apart: int) -> Tensor:
+    """The diagonal matrices that scale planes of the one side to balance, by the products of either side."""
+    sizes = torch.stack([on_planes(each, apart).real for each in (one, other)])
+    sound = (sizes > SINGULAR * sizes.amax(-1, keepdim=True)).all(0)
+    ratios = torch.where(sound, sizes[1] / sizes[0], 1.0)
+    return of_planes((ratios**0.25).to(torch.complex128), apart)
 
 
 def _products(tensor: Tensor, part: Part, block: Block) -> Tensor:
