@@ -10,7 +10,7 @@ from torch import nn
 
 from transfuse import fuse, trace
 from transfuse.layout.balance import balanced
-from transfuse.layout.spaces_balance import Term, balancing_shifts
+from transfuse.layout.spaces_balance import balancing_shifts
 from transfuse.lazy import as_lazy
 
 

@@ -182,7 +182,7 @@ def _terms(squares: Squares, blocks: Mapping[str, Sequence[Block]], factors: Fac
 
     Units that cannot be balanced count as what is not scaled.
     """
-    found = []
+    found: list[Term] = []
     for tensor, own in blocks.items():
         masses = squares(tensor)
         along = _factors_along(masses, own, factors)

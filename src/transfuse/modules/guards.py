@@ -119,7 +119,10 @@ def private_randomness(seed: int | None = None) -> Iterator[None]:
 
 
 def random_states_kept() -> Callable[[], None]:
-    """A function that puts all random states (Python, NumPy, PyTorch on the CPU and on GPUs in use) back as they are now."""
+    """A function that puts all random states back to what they are now.
+
+    They are those of Python, of NumPy, and of PyTorch on the CPU and on the GPUs that are in use.
+    """
     python, numpy, cpu = random.getstate(), np.random.get_state(), torch.get_rng_state()
     gpus = tuple(torch.cuda.get_rng_state_all()) if torch.cuda.is_initialized() else ()
 

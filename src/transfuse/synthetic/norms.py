@@ -68,7 +68,7 @@ def _divergence(norm: _BatchNorm, sums: Tensor) -> Tensor:
     """How far each channel is from what the norm remembers [channels], by sums over all that the norm has got."""
     assert norm.running_mean is not None, "other norms are not measured"
     assert norm.running_var is not None, "other norms are not measured"
-    count, first, second = sums
+    count, first, second = sums.unbind()
     mean = first / count
     variance = (second / count - mean.square()).clamp_min(0.0) + norm.eps
     of_data = norm.running_var.double() + norm.eps

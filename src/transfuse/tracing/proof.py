@@ -128,9 +128,7 @@ def _measured(trials: Trials, rng: np.random.Generator, dtype: torch.dtype | Non
     return replace(first, limits=limits), replace(last, limits=own)
 
 
-def _trials(
-    model: nn.Module, state: dict[str, Tensor], inputs: Arguments, rng: np.random.Generator
-) -> Trials:
+def _trials(model: nn.Module, state: dict[str, Tensor], inputs: Arguments, rng: np.random.Generator) -> Trials:
     """The network as it is, and with disturbed weights and inputs (if it takes such inputs)."""
     first = _Trial(model, state, inputs, run(model, state, inputs))
     disturbed = _disturbed(state, rng, _DISTURBANCE)
