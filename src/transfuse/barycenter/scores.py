@@ -96,7 +96,7 @@ def _add_by_values(
 
 
 def _in_parts(own: Tensor, carried: Slices) -> Iterator[tuple[slice, Tensor]]:
-    """Some units of a model's tensor at a time: which, and the tensor that they are carried to."""
+    """A model's tensor, some units at a time: which units, and what is carried of the tensor for them."""
     return ((units, carried(units)) for units in pieces(own.shape, least=own.numel() // _PARTS))
 
 

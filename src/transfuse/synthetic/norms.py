@@ -35,30 +35,28 @@ def distance_to_norms(models: Sequence[nn.Module], batches: Batches) -> float | 
         with _measured(model) as sums, torch.no_grad():
             for batch in batches:
                 batch.run(model)
-        found += [_divergence(norm, each) for norm, each in sums.items()]
+        found += [_divergence(norm, each) for norm, each in sums.items() if each[0].any()]
     return float(torch.cat(found).mean()) if found else None
 
 
 @contextmanager
 def _measured(model: nn.Module) -> Iterator[dict[_BatchNorm, Tensor]]:
-    """Sums over what each batch norm with running statistics gets while the network runs; of those that get something.
+    """Sums [3, channels] over what each batch norm with running statistics gets while the network runs.
 
-    They are [3, channels]: for each channel how many values it got, their sum, and the sum of their squares.
+    For each channel they are how many values it got, the sum of the values, and the sum of their squares.
     """
-    found: dict[_BatchNorm, Tensor] = {}
+    norms = [each for each in model.modules() if isinstance(each, _BatchNorm) and each.running_mean is not None]
+    sums = {norm: torch.zeros_like(norm.running_mean, dtype=torch.float64).repeat(3, 1) for norm in norms}
 
     def add(norm: _BatchNorm, inputs: tuple[Tensor, ...]) -> None:
         """Add inputs [samples, channels, ...] to the sums of their norm."""
         values = inputs[0].transpose(0, 1).flatten(1).double()
         first, second = values.sum(1), values.square().sum(1)
-        sums = torch.stack([torch.full_like(first, values.shape[1]), first, second])
-        if values.numel():
-            found[norm] = found[norm] + sums if norm in found else sums
+        sums[norm] = sums[norm] + torch.stack([torch.full_like(first, values.shape[1]), first, second])
 
-    norms = [each for each in model.modules() if isinstance(each, _BatchNorm) and each.running_mean is not None]
     hooks = [norm.register_forward_pre_hook(add) for norm in norms]
     try:
-        yield found
+        yield sums
     finally:
         for hook in hooks:
             hook.remove()
