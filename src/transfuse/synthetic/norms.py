@@ -45,8 +45,11 @@ def _measured(model: nn.Module) -> Iterator[dict[_BatchNorm, Tensor]]:
 
     For each channel they are how many values it got, the sum of the values, and the sum of their squares.
     """
-    norms = [each for each in model.modules() if isinstance(each, _BatchNorm) and each.running_mean is not None]
-    sums = {norm: torch.zeros_like(norm.running_mean, dtype=torch.float64).repeat(3, 1) for norm in norms}
+    sums = {
+        each: mean.new_zeros(3, len(mean), dtype=torch.float64)
+        for each in model.modules()
+        if isinstance(each, _BatchNorm) and (mean := each.running_mean) is not None
+    }
 
     def add(norm: _BatchNorm, inputs: tuple[Tensor, ...]) -> None:
         """Add inputs [samples, channels, ...] to the sums of their norm."""
@@ -54,7 +57,7 @@ def _measured(model: nn.Module) -> Iterator[dict[_BatchNorm, Tensor]]:
         first, second = values.sum(1), values.square().sum(1)
         sums[norm] = sums[norm] + torch.stack([torch.full_like(first, values.shape[1]), first, second])
 
-    hooks = [norm.register_forward_pre_hook(add) for norm in norms]
+    hooks = [norm.register_forward_pre_hook(add) for norm in sums]
     try:
         yield sums
     finally:
