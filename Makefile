@@ -52,11 +52,13 @@ bench: $(VENV)/.runtime
 	$(MEASURE)/peers.py --networks MLP-digits MLPNet $(if $(REBASIN),--rebasin $(REBASIN)) --json $(BENCH)/peers.json
 	$(MEASURE)/plane_time.py --repeats 1 --json $(BENCH)/plane.json
 	$(MEASURE)/federated_time.py --clients 4 10 30 --repeats 1 --json $(BENCH)/federated.json
+	$(MEASURE)/whole_call.py --networks tiny ResNet20 --json $(BENCH)/whole_call.json
 	$(MEASURE)/command_memory.py --megabytes 100 --width 512 --methods vanilla --json $(BENCH)/command.json
 
 # Everything, hours. With the package rebasin in an environment of its own: make bench-long REBASIN=.../python
 bench-long: bench $(VENV)/.dev
 	$(MEASURE)/fuse_time.py --methods auto --json $(BENCH)/fuse_auto.json
+	$(MEASURE)/whole_call.py --json $(BENCH)/whole_call.json
 	$(MEASURE)/rotation_time.py --json $(BENCH)/rotation.json
 	$(MEASURE)/fuse_time.py --models 8 --networks MLPNet VGG11 ResNet18 RNN-256 LSTM-256 --json $(BENCH)/fuse_8.json
 	$(MEASURE)/fuse_time.py --models 8 --networks ResNet50 MLP-4096 "GPT-2 small" --repeats 1 --sweeps 1 --json $(BENCH)/fuse_8_large.json

@@ -8,8 +8,10 @@ from __future__ import annotations
 from .attending import CELLS as ATTENDING
 from .different import CELLS as DIFFERENT
 from .federated import CELLS as FEDERATED
+from .joined import CELLS as JOINED
 from .records import Cell, Experiment
 from .rows import CORRECTED, ENDS, SELECTED, UNLABELED
+from .wide import CURVES
 
 OURS = ("better", "control", "control-500", "auto-plain", "auto", "auto-500", *SELECTED, "ensemble", "mean")
 SAME = ("base", "vanilla", "fedma", "ot", "wb", *OURS)
@@ -79,8 +81,12 @@ EXPERIMENTS: dict[str, Experiment] = {
     ),
     "heterogeneous": Experiment("Section 4.1: heterogeneous data, by the proportion of model A", _heterogeneous()),
     "different": Experiment("Parents that know different things", DIFFERENT, apart=True),
+    "joined": Experiment("Parents that have outputs for other classes: digits 0-4 and 5-9, halves of CIFAR-10", JOINED),
     "federated": Experiment("Federated rounds", FEDERATED, apart=True),
     "transformers": Experiment("Transformers", ATTENDING, apart=True),
+    "widths": Experiment("Between one width and two", CURVES["widths"], apart=True),
+    "images": Experiment("Numbers of unlabeled images", CURVES["images"], apart=True),
+    "synthetic": Experiment("Numbers of synthetic images", CURVES["synthetic"], apart=True),
     "landscapes": Experiment(
         "Figures 1, 3 and the appendix's: barriers and planes",
         (

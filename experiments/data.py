@@ -21,8 +21,8 @@ from transfuse import InputError
 from transfuse.demo.data import DEVIATION, MEAN, digits
 
 from . import readers, text
-from .records import Data
-from .skills import seen
+from .records import Data, OwnClasses
+from .skills import numbered, seen
 from .sources import CIFAR, SOURCES, cifar, data_folder, glove_file, official
 
 CLASSES = {"mnist": 10, "cifar10": 10, "sst2": 2, "agnews": 4, "dbpedia": 14, "digits": 10, "digits32": 10}
@@ -127,7 +127,10 @@ def load(data: Data) -> Task:
     if data.skill is not None:
         whole = load(replace(data, skill=None))
         known = whole.train.labels if whole.train.topics is None else whole.train.topics
-        return replace(whole, train=whole.train.part(seen(known, data.skill)))
+        train = whole.train.part(seen(known, data.skill))
+        if isinstance(data.skill, OwnClasses):
+            train = replace(train, labels=numbered(train.labels, data.skill.own))
+        return replace(whole, train=train)
     published = READERS[data.name](data)
     train, validation = _split(published, data)
     if data.train is not None:

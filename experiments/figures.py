@@ -23,7 +23,12 @@ AXES = {
     "heterogeneous": "proportion of model A",
     "table3": "number of networks",
     "many": "number of networks",
+    "widths": "width of the result, in widths of a parent",
+    "images": "number of unlabeled images",
+    "synthetic": "number of synthetic images",
 }
+IN_ERRORS = ("table3", "many")  # errors there go from one percent to most: on a logarithmic scale
+BY_FACTORS = ("images", "synthetic")  # the horizontal axis there is logarithmic
 ERRORS = (1, 2, 5, 10, 20, 50)
 
 
@@ -63,12 +68,17 @@ def _curves(found: Sequence[Line]) -> Iterator[tuple[str, Any]]:
             figure = Figure(figsize=(plots.HALF_COLUMN, 2.6), layout="constrained")
             axes = figure.subplots()
             rows = [row for row in ROWS if any(line["row"] == row for line in own)]
-            errors = experiment != "heterogeneous"  # from one percent to most: on a logarithmic scale
+            errors = experiment in IN_ERRORS
             for number, row in enumerate(rows):
                 _curve(axes, number, ROWS[row].title, [line for line in own if line["row"] == row], errors=errors)
             axes.set_xlabel(AXES[experiment])
+            places = sorted({line["place"] for line in own})
+            if experiment in BY_FACTORS:
+                axes.set_xscale("log")
+                axes.set_xticks(places, [f"{place:g}" for place in places])
+                axes.minorticks_off()
             if errors:
-                axes.set_xticks(sorted({line["place"] for line in own}))
+                axes.set_xticks(places)
                 axes.set_yscale("log")
                 axes.set_yticks(ERRORS, [f"{error:g}" for error in ERRORS])
                 axes.minorticks_off()

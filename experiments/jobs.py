@@ -113,6 +113,8 @@ def configuration(cell: Cell, row: str, profile: str, group: int) -> dict[str, A
             "settings": [setting.choices() for setting in settings],
         }
     )
+    if cell.amount is not None:
+        plain["amount"] = as_plain(cell.amount)
     if cell.clients is not None:
         plain["clients"] = as_plain(cell.clients)
     if ROWS[row].kind == "landscape":

@@ -22,23 +22,33 @@ from .landscapes import landscape
 from .measuring import accuracy, mean_of, metrics_of, outputs_of
 from .networks import build
 from .profiles import PROFILES
+from .records import Amount
 from .rounds import federated
 from .rows import ROWS
+from .unions import union
 
 
 def fuse(job: Job, group: Group, options: Mapping[str, Any]) -> transfuse.Fusion:
     """A fusion by the row of a job, with some options beside its own."""
-    row, task = ROWS[job.row], group.task
+    row, task, amount = ROWS[job.row], group.task, job.cell.amount or Amount()
     return transfuse.fuse(
         group.models,
         task.train.read(slice(2)),
         layout=without(group.layout, row.without),
-        target=None if job.target is None else build(job.target),
+        target=amount.width if job.target is None else build(job.target),
         weights=job.weights,
-        data=group.unlabeled(row.unlabeled),
+        data=_inputs(job, group, amount),
         seed=job.group,
         **{**row.options, **options},
     )
+
+
+def _inputs(job: Job, group: Group, amount: Amount) -> Any:
+    """What a fusion gets as data: unlabeled inputs, or a number of synthetic ones; None if there are none."""
+    if amount.synthetic is not None:
+        example = group.task.train.read(slice(2))
+        return transfuse.synthetic_inputs(group.models, example, samples=amount.synthetic, seed=job.group)
+    return group.unlabeled(ROWS[job.row].unlabeled if amount.images is None else amount.images)
 
 
 def without(layout: transfuse.Layout, symmetries: Sequence[str]) -> transfuse.Layout:
@@ -137,4 +147,5 @@ KINDS: dict[str, Callable[[Job, Group], dict[str, Any]]] = {
     "fuse": _fuse,
     "landscape": _landscape,
     "federated": federated,
+    "union": union,
 }

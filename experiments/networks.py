@@ -11,7 +11,7 @@ from itertools import pairwise
 from torch import Tensor, nn
 
 from transfuse import InputError
-from transfuse.networks import NETWORKS, Recurrent
+from transfuse.networks import NETWORKS, Recurrent, ResNet
 
 from .records import Build
 from .transformers import Characters, Llama, ViT
@@ -56,8 +56,14 @@ def cnn(
     return nn.Sequential(*layers, nn.Flatten(), nn.Linear(flat, hidden), nn.ReLU(), nn.Linear(hidden, classes))
 
 
+def resnet8(width: int = 16, channels: int = 3, classes: int = 10) -> ResNet:
+    """ResNet20 for small images with one block in each of its three stages instead of three."""
+    return ResNet((1, 1, 1), width, channels, classes)
+
+
 MORE: dict[str, Callable[..., nn.Module]] = {
-    "gru": gru, "bidirectional": Bidirectional, "cnn": cnn, "vit": ViT, "characters": Characters, "llama": Llama,
+    "gru": gru, "bidirectional": Bidirectional, "cnn": cnn, "resnet8": resnet8, "vit": ViT, "characters": Characters,
+    "llama": Llama,
 }  # fmt: skip
 
 

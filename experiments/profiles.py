@@ -13,8 +13,10 @@ from typing import Any
 from .attending import SETTINGS as ATTENDING
 from .different import SETTINGS as DIFFERENT
 from .federated import SETTINGS as FEDERATED
-from .records import Build, Data, Setting, Skill, Training, View
+from .joined import SETTINGS as JOINED
+from .records import Build, Data, OwnClasses, Setting, Skill, Training, View
 from .rows import ROWS
+from .wide import SETTINGS as WIDE
 
 # Not in the paper: batches of 64 (MLPNet) and 128 (ResNet18), flips and shifts, and how many examples validate.
 MLP_TRAINING = Training("sgd", 0.05, epochs=20, batch=64, momentum=0.5)
@@ -166,6 +168,7 @@ SMALL = {
     "resnet18": Build("resnet18", {"width": 4}),
     "resnet18_plain": Build("resnet18_plain", {"width": 4}),
     "resnet20": Build("resnet20", {"width": 4}),
+    "resnet8": Build("resnet8", {"width": 4}),
     "vit": Build("vit", {"width": 8, "heads": 2, "hidden": 12, "layers": 1, "patch": 4, "image": (1, 8)}),
     "characters": Build("characters", {"width": 8, "heads": 2, "hidden": 12, "layers": 1, "tokens": 17}),
     "llama": Build("llama", {"width": 8, "heads": 2, "hidden": 12, "layers": 1, "tokens": 17}),
@@ -176,7 +179,8 @@ READ = ("characters", "llama")  # networks that foretell what they read; here, t
 def _smoke(setting: Setting) -> Setting:
     """The same path of the program in seconds, on digits that ship with transfuse; results mean nothing."""
     kind = setting.network.name
-    kept = {name: value for name, value in setting.network.sizes.items() if name in ("bias", "norm", "layers")}
+    same = ("bias", "norm", "layers", *(["classes"] if isinstance(setting.data.skill, OwnClasses) else []))
+    kept = {name: value for name, value in setting.network.sizes.items() if name in same}
     small = SMALL.get(kind, Build(kind, {"hidden": 16, "inputs": 8}))
     image = kind.startswith(("vgg", "resnet"))
     view: View = "rows" if kind not in SMALL else "characters" if kind in READ else "image"
@@ -203,13 +207,18 @@ def _smoke_targets() -> dict[str, Setting]:
 
 PROFILES = {
     "paper": Profile(
-        PAPER | DIFFERENT | ATTENDING | FEDERATED,
+        PAPER | DIFFERENT | ATTENDING | FEDERATED | JOINED | WIDE,
         {"epsilon": (0.01, 0.005, 0.001, 0.0005), "alpha": (1.0, 5.0, 10.0, 20.0)},
         points=25,
         plane=41,
     ),
     "cpu": Profile(
-        {name: _cpu(name, setting) for name, setting in PAPER.items()} | DIFFERENT | ATTENDING | FEDERATED,
+        {name: _cpu(name, setting) for name, setting in PAPER.items()}
+        | DIFFERENT
+        | ATTENDING
+        | FEDERATED
+        | JOINED
+        | WIDE,
         {"epsilon": (None,), "gwb.epsilon": (None, 0.2), "wb-random.epsilon": (None, 0.2), "alpha": (1.0, 5.0, 20.0)},
         points=25,
         plane=15,
@@ -217,7 +226,7 @@ PROFILES = {
         pictured=1000,
     ),
     "smoke": Profile(
-        {name: _smoke(setting) for name, setting in (PAPER | DIFFERENT | ATTENDING | FEDERATED).items()}
+        {name: _smoke(setting) for name, setting in (PAPER | DIFFERENT | ATTENDING | FEDERATED | JOINED | WIDE).items()}
         | _smoke_targets(),
         {"epsilon": (None,), "alpha": (1.0, 10.0)},
         points=3,

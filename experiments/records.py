@@ -43,6 +43,17 @@ class Classes:
 
 
 @dataclass(frozen=True)
+class OwnClasses:
+    """The classes whose examples a network sees, and for which alone it has outputs.
+
+    Args:
+        own: Numbers of the classes in the data set, in the order of the outputs.
+    """
+
+    own: tuple[int, ...]
+
+
+@dataclass(frozen=True)
 class Dirichlet:
     """A network sees a random share of every class; the networks of a group share no example.
 
@@ -109,7 +120,7 @@ class Data:
     length: int | None = None
     vectors: int | None = None
     projected_from: int | None = None
-    skill: Skill | Classes | Dirichlet | None = None
+    skill: Skill | Classes | OwnClasses | Dirichlet | None = None
 
 
 @dataclass(frozen=True)
@@ -217,21 +228,38 @@ class Row:
         title: In tables.
         kind: `base`, `parent`, `better` and `ensemble` measure the networks, `mean` the mean of their outputs,
             `control` the nearest of them with its last layer refitted, `fuse` one that is made of them, `landscape`
-            what lies between; `federated` trains clients in rounds.
+            what lies between; `federated` trains clients in rounds; `union` has outputs for the classes of all parents.
         options: Of `transfuse.fuse`; the `number` of a parent; of a federation the `method`, `correct`, FedProx's `mu`,
             whether clients train `alone` to the end, whether narrower ones are sent what follows their last reply
-            (`rematch`), and whether those of each width stay `apart`.
+            (`rematch`), and whether those of each width stay `apart`; of a union, `what` is done.
         grid: Options that are chosen by validation accuracy; the profile has the values.
         unlabeled: How many training inputs are given, without their labels.
         without: Symmetries that are taken out of the layout: `signs`, `scales`.
     """
 
     title: str
-    kind: Literal["base", "parent", "better", "control", "ensemble", "mean", "fuse", "landscape", "federated"] = "fuse"
+    kind: Literal[
+        "base", "parent", "better", "control", "ensemble", "mean", "fuse", "landscape", "federated", "union"
+    ] = "fuse"
     options: Mapping[str, Any] = field(default_factory=dict)
     grid: tuple[str, ...] = ()
     unlabeled: int = 0
     without: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Amount:
+    """How much of something the fusions of a cell get, whatever their rows say.
+
+    Args:
+        width: How many times as wide as the first model the result is; None: as wide.
+        images: How many unlabeled inputs there are; None: as the row says.
+        synthetic: How many synthetic inputs there are, in place of data; None: as many as `fuse` makes.
+    """
+
+    width: float | None = None
+    images: int | None = None
+    synthetic: int | None = None
 
 
 @dataclass(frozen=True)
@@ -251,6 +279,7 @@ class Cell:
             always the same.
         clients: The clients, if the cell is a federation; its settings are then those of the clients in turn, the
             widest first, and nothing is trained before.
+        amount: How much of something the fusions get; None: as the rows say.
     """
 
     title: str
@@ -263,6 +292,7 @@ class Cell:
     family: str = ""
     turns: bool = False
     clients: Clients | None = None
+    amount: Amount | None = None
 
 
 @dataclass(frozen=True)

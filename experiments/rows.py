@@ -58,6 +58,7 @@ ROWS: dict[str, Row] = {
     "procrustes": _fuse("rotations by weights", method="procrustes"),
     "auto-plain": _fuse(f"auto, {PLAIN}", method="auto", correct="none"),
     "auto": _fuse("auto", method="auto"),
+    "distilled": _fuse("auto, then distilled", method="auto", correct="distill"),
     # What each part of `auto` buys: one of them left out.
     "no-signs": _fuse(f"auto, {PLAIN}, no signs", method="auto", correct="none", without=("signs",)),
     "no-scales": _fuse(f"auto, {PLAIN}, no scales", method="auto", correct="none", without=("scales",)),
@@ -115,6 +116,37 @@ ROWS |= {
     for correct in CHOSEN
     for count in GIVEN
 }
+# Parents with outputs for other classes, and networks with outputs for all of them.
+JOINED_WIDTHS = (1.0, 1.5, 2.0)
+JOINED_GIVEN = (0, 500)  # unlabeled inputs; 0: synthetic ones, but for outputs side by side, which are as they are then
+ROWS |= {"joined-better": Row("the better parent, on all classes", "union", {"what": "better"})}
+ROWS |= {
+    _counted("joined-control", count): Row(
+        f"one parent, last layer refitted to all outputs{_by(count)}", "union", {"what": "control"}, unlabeled=count
+    )
+    for count in JOINED_GIVEN
+}
+ROWS |= {
+    "joined-vanilla": Row(
+        "vanilla average, heads joined", "union", {"what": "fuse", "method": "vanilla", "correct": "none"}
+    ),
+    "joined-plain": Row(f"auto, heads joined, {PLAIN}", "union", {"what": "fuse", "method": "auto", "correct": "none"}),
+}
+ROWS |= {
+    _counted(f"joined-{width}", count): Row(
+        f"auto, heads joined, width {width}{_by(count)}", "union",
+        {"what": "fuse", "method": "auto", **({} if width == 1.0 else {"target": width})}, unlabeled=count,
+    )
+    for width in JOINED_WIDTHS
+    for count in JOINED_GIVEN
+}  # fmt: skip
+ROWS |= {
+    "joined-ensemble": Row("outputs of both parents, side by side", "union", {"what": "ensemble"}),
+    "joined-ensemble-500": Row(
+        "the same, calibrated by 500 unlabeled inputs", "union", {"what": "ensemble"}, unlabeled=500
+    ),
+}
+JOINED = tuple(name for name, row in ROWS.items() if row.kind == "union")
 CONTROLS = ("better", *(_counted("control", count) for count in GIVEN), "ensemble", "mean")
 SELECTED = ("selection", "selection-500") if "selection" in CORRECTIONS else ()
 MADE = ("auto-plain", *(_counted(correct, count) for correct in CHOSEN for count in GIVEN))

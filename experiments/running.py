@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import transfuse
+from transfuse.files import append_line, whole_lines
 
 from .group import Group
 from .jobs import Job
-from .keeping import append, lines
 from .kinds import KINDS
 from .rows import ROWS
 from .training import Place, identity
@@ -52,7 +52,7 @@ def run(jobs: Sequence[Job], results: Path, place: Place, *, fresh: bool = False
                 print(failed[-1], flush=True)
                 break
             line = {**_head(job, names), **{name: each for name, each in line.items() if name not in HEAD}}
-            append(results / f"{job.experiment}.{job.profile}.jsonl", line)
+            append_line(results / f"{job.experiment}.{job.profile}.jsonl", line)
             _tell(line)
             failed += [f"{job.experiment}, {job.cell.title}, {job.row}: {line['error']}"] if "error" in line else []
     return failed
@@ -73,7 +73,9 @@ def _head(job: Job, names: Sequence[str]) -> dict[str, Any]:
 
 def _known(results: Path, profile: str) -> dict[str, dict[str, Any]]:
     """Lines of a profile, by the key of the line and by the work that was done for it."""
-    good = [line for path in sorted(results.glob(f"*.{profile}.jsonl")) for line in lines(path) if "error" not in line]
+    good = [
+        line for path in sorted(results.glob(f"*.{profile}.jsonl")) for line in whole_lines(path) if "error" not in line
+    ]
     return {line[name]: line for line in good for name in ("key", "work")}
 
 

@@ -9,19 +9,30 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .records import Classes, Clients, Dirichlet, Skill
+from .records import Classes, Clients, Dirichlet, OwnClasses, Skill
 
 
-def seen(labels: Tensor, skill: Skill | Classes | Dirichlet) -> Tensor:
+def seen(labels: Tensor, skill: Skill | Classes | OwnClasses | Dirichlet) -> Tensor:
     """The numbers of the examples that a network with a skill sees.
 
     Example:
         >>> seen(torch.tensor([2, 0, 1, 2]), Classes((1, 2)))
         tensor([0, 2, 3])
     """
-    if isinstance(skill, Classes):
-        return _where(torch.isin(labels, torch.tensor(skill.classes)))
+    if isinstance(skill, Classes | OwnClasses):
+        known = skill.classes if isinstance(skill, Classes) else skill.own
+        return _where(torch.isin(labels, torch.tensor(known)))
     return _shared_out(labels, skill) if isinstance(skill, Dirichlet) else _special(labels, skill)
+
+
+def numbered(labels: Tensor, own: tuple[int, ...]) -> Tensor:
+    """Labels as numbers of the outputs of a network that has outputs for some classes only.
+
+    Example:
+        >>> numbered(torch.tensor([7, 5, 7]), (5, 7))
+        tensor([1, 0, 1])
+    """
+    return (labels[:, None] == torch.tensor(own)).long().argmax(1)
 
 
 def dealt(labels: Tensor, clients: Clients, draw: int) -> list[Tensor]:

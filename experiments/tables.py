@@ -11,8 +11,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from transfuse.comparison import as_markdown
+from transfuse.files import whole_lines
+from transfuse.report import Table
+
 from .catalogue import EXPERIMENTS
-from .keeping import lines
 from .paper import PAPER, Number, best
 from .records import Experiment
 from .rows import ROWS
@@ -48,7 +51,7 @@ def all_lines(folder: Path) -> list[Line]:
     """The lines of a folder; of several for one place the last counts."""
     found: dict[tuple[Any, ...], Line] = {}
     for path in sorted(folder.glob("*.jsonl")):
-        for line in lines(path):
+        for line in whole_lines(path):
             place = tuple(line[name] for name in ("profile", "experiment", "cell", "row", "group"))
             if "error" not in line or place not in found:
                 found[place] = line
@@ -186,8 +189,7 @@ def _mean(measured: Sequence[Line]) -> float:
 def markdown(grid: Sequence[Sequence[str]]) -> str:
     """A table; the first row is its head."""
     head, *body = grid
-    rows = [head, ["---"] * len(head), *body]
-    return "".join("| " + " | ".join(row) + " |\n" for row in rows)
+    return as_markdown(Table(head, body))
 
 
 def _about(own: Sequence[Line], cells: Sequence[str]) -> list[str]:

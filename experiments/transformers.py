@@ -15,7 +15,6 @@ from torch.nn import functional as F
 
 from .text import CHARACTERS
 
-CLASSES = 10  # of MNIST and of CIFAR-10
 ROTARY_BASE = 10000.0  # the longest wavelength of rotary positions, in steps over 2 pi, as published
 
 
@@ -102,12 +101,13 @@ class ViT(nn.Module):
         hidden: Units between the two linear layers of each layer.
         layers: How many there are.
         patch: Pixels of a patch, in height and width.
-        image: Channels of an image, and its pixels in height and width; there are ten classes.
+        image: Channels of an image, and its pixels in height and width.
+        classes: How many scores there are.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913, PLR0917
         self, width: int = 48, heads: int = 4, hidden: int = 128, layers: int = 4, patch: int = 7,
-        image: tuple[int, int] = (1, 28),
+        image: tuple[int, int] = (1, 28), classes: int = 10,
     ) -> None:  # fmt: skip
         super().__init__()
         channels, size = image
@@ -117,7 +117,7 @@ class ViT(nn.Module):
             Layer(lambda: nn.LayerNorm(width), Attention(width, heads, causal=False), Inner(width, hidden))
             for _ in range(layers)
         )
-        self.norm, self.read = nn.LayerNorm(width), nn.Linear(width, CLASSES)
+        self.norm, self.read = nn.LayerNorm(width), nn.Linear(width, classes)
 
     def forward(self, images: Tensor) -> Tensor:
         """Scores [batch, classes] of images [batch, channels, height, width]."""

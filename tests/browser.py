@@ -4,6 +4,7 @@ Nothing is downloaded: selenium's manager of drivers is not asked, since browser
 """
 
 import contextlib
+import json
 import shutil
 import tempfile
 from pathlib import Path
@@ -26,8 +27,11 @@ FLAGS = (
 
 
 @contextlib.contextmanager
-def window(width, *, dark=False, script=True):
-    """A selenium driver of a window as wide as a telephone's (below 500 pixels) or a screen's, light or dark."""
+def window(width, *, dark=False, script=True, still=False):
+    """A selenium driver of a window as wide as a telephone's (below 500 pixels) or a screen's, light or dark.
+
+    With `still` its user wants less motion.
+    """
     with tempfile.TemporaryDirectory() as profile:
         driver = webdriver.Chrome(_options(f"{profile}/new", script=script), Service(DRIVER))
         try:
@@ -35,8 +39,12 @@ def window(width, *, dark=False, script=True):
                 "Emulation.setDeviceMetricsOverride",
                 {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 500},
             )
-            theme = [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]
-            driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": theme})
+            wishes = {
+                "prefers-color-scheme": "dark" if dark else "light",
+                "prefers-reduced-motion": "reduce" if still else "no-preference",
+            }
+            features = [{"name": name, "value": value} for name, value in wishes.items()]
+            driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
             yield driver
         finally:
             driver.quit()
@@ -47,7 +55,7 @@ def _options(profile, *, script):
     options.binary_location = BROWSER
     for flag in [*FLAGS, f"--user-data-dir={profile}"]:
         options.add_argument(flag)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
     if not script:
         options.add_experimental_option("prefs", {"profile.managed_default_content_settings.javascript": 2})
     return options
@@ -61,6 +69,15 @@ def open_page(driver, page):
 def console_errors(driver):
     """Messages of the console: errors of scripts, and of what could not be loaded."""
     return [entry["message"] for entry in driver.get_log("browser") if entry["level"] in ("SEVERE", "WARNING")]
+
+
+def requests_of(driver):
+    """The addresses that pages asked for since the window was opened, but for what is inside of them."""
+    messages = [json.loads(entry["message"])["message"] for entry in driver.get_log("performance")]
+    asked = [each["params"]["request"]["url"] for each in messages if each["method"] == "Network.requestWillBeSent"]
+    return [
+        each for each in asked if not each.startswith(("data:", "blob:", "chrome:"))
+    ]  # the last: a new window's own page
 
 
 def point_at(driver, x, y):

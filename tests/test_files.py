@@ -1,10 +1,12 @@
 """Files and folders: whole or not at all."""
 
+import json
 import os
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from transfuse.files import whole_file, whole_folder, write_whole
+from transfuse.files import append_line, whole_file, whole_folder, whole_lines, write_whole
 
 
 def names(folder):
@@ -65,3 +67,35 @@ def test_what_killed_processes_left_is_removed_and_what_others_write_is_not(tmp_
     (tmp_path / f".a.{os.getppid()}.00.part").write_bytes(b"being written")
     write_whole(tmp_path / "a", b"new")
     assert names(tmp_path) == [f".a.{os.getppid()}.00.part", "a"]
+
+
+def test_lines_come_back(tmp_path):
+    path = tmp_path / "deep" / "a.jsonl"
+    assert list(whole_lines(path)) == []
+    for number in range(3):
+        append_line(path, {"number": number})
+    assert [line["number"] for line in whole_lines(path)] == [0, 1, 2]
+
+
+@pytest.mark.parametrize("cut", [1, 2, 9])
+def test_a_torn_line_is_passed_over_and_the_next_is_whole(tmp_path, cut):
+    path = tmp_path / "a.jsonl"
+    append_line(path, {"number": 0})
+    append_line(path, {"number": 1})
+    path.write_bytes(path.read_bytes()[:-cut])
+    append_line(path, {"number": 2})
+    kept = [0, 1, 2] if cut == 1 else [0, 2]
+    assert [line["number"] for line in whole_lines(path)] == kept
+
+
+def test_many_writers_do_not_mix(tmp_path):
+    path = tmp_path / "a.jsonl"
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda number: append_line(path, {"number": number, "text": "x" * 9000}), range(64)))
+    assert sorted(line["number"] for line in whole_lines(path)) == list(range(64))
+
+
+def test_what_is_no_number_is_refused(tmp_path):
+    with pytest.raises(ValueError, match="JSON"):
+        append_line(tmp_path / "a.jsonl", {"value": float("nan")})
+    assert not (tmp_path / "a.jsonl").exists() or json.loads((tmp_path / "a.jsonl").read_text() or "null") is None

@@ -43,6 +43,33 @@ def test_barriers_draw_the_values_and_tell_the_heights(tmp_path):
         plots.barriers({})
 
 
+def test_several_barriers_are_drawn_as_their_mean_in_a_band():
+    other = transfuse.barrier(STATES[2], STATES[3], evaluate, points=5)
+    axes = plots.barriers({"pairs": [BARRIER, other], "one": BARRIER}, ends=("a.pt", "b.pt")).axes[0]
+    np.testing.assert_allclose(axes.lines[0].get_ydata(), (BARRIER.of() + other.of()) / 2)
+    (band,) = axes.collections  # of the list alone
+    edges = band.get_paths()[0].vertices
+    assert edges[:, 1].max() == max(BARRIER.of().max(), other.of().max())
+    assert edges[:, 1].min() == min(BARRIER.of().min(), other.of().min())
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["a.pt", "midpoint", "b.pt"]
+    with pytest.raises(InputError, match="pairs were measured at different positions"):
+        plots.barriers({"pairs": [BARRIER, transfuse.barrier(STATES[2], STATES[3], evaluate, points=3)]})
+    with pytest.raises(InputError, match="ends has 1 names"):
+        plots.barriers({"one": BARRIER}, ends=["a"])
+
+
+def test_planes_side_by_side_have_the_same_colours_for_the_same_values(tmp_path):
+    higher = transfuse.plane(*STATES[1:], evaluate, grid=5)
+    figure = plots.planes({"one": PLANE, "other": higher}, metric="error")
+    first, second = [axes for axes in figure.axes if axes.get_title()]
+    assert [axes.get_title() for axes in (first, second)] == ["one: error", "other: error"]
+    assert list(first.collections[0].levels) == list(second.collections[0].levels)
+    assert first.collections[0].levels[-1] == max(PLANE.of("error").max(), higher.of("error").max())
+    drawn(figure, tmp_path / "planes.svg")
+    with pytest.raises(InputError, match="no planes to draw"):
+        plots.planes({})
+
+
 def test_records_draw_themselves_as_the_functions_do():
     (line,) = BARRIER.plot(metric="error", name="mine").axes[0].lines
     np.testing.assert_array_equal(line.get_ydata(), BARRIER.of("error"))
@@ -61,7 +88,7 @@ def test_a_plane_has_its_marks_in_place_and_equal_scales(tmp_path):
     assert places == [(mark.x, mark.y) for mark in PLANE.marks]
     names = [text.get_text() for text in axes.texts]
     assert names[0] == "model 1"
-    assert names[3].startswith("far (")
+    assert names[3].startswith("far\n(")
     assert names[3].endswith(" off the plane)")
     assert axes.get_aspect() == 1
     drawn(figure, tmp_path / "plane.svg")

@@ -27,7 +27,8 @@ FLOORS = (
     ("plots",),
     ("fusing",),
     ("checkpoints", "report", "federated"),
-    ("demo", "flower"),
+    ("comparison", "flower"),
+    ("demo",),
     ("cli",),
     ("__main__", "public"),
     (TOP,),  # the package's own __init__ may import all

@@ -36,6 +36,10 @@ class CollapseWarning(UserWarning):
     """Hardly any unit of a model was kept where units were selected: the result is mostly another model."""
 
 
+class StatisticsWarning(UserWarning):
+    """Running statistics of batch norm were interpolated between networks: pass data, to compute them anew."""
+
+
 def listing(headline: str, problems: list[str]) -> str:
     """One message for many problems, each on a line of its own, so that a user sees all of them at once."""
     return headline + "".join(f"\n  - {printable(problem)}" for problem in problems)

@@ -1,4 +1,4 @@
-"""Files and folders that are written whole or not at all, and texts that are read within limits.
+"""Files and folders that are written whole or not at all, lines that are added whole, texts read within limits.
 
 In: a path, bytes. Out: the file. A reader, or a kill at any moment, meets the old content or the new, never a part:
 bytes go to a temporary neighbour, are synced to the disk, and the neighbour is renamed. Not here: formats.
@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import ctypes
 import importlib
+import json
 import os
 import secrets
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from glob import escape
 from pathlib import Path
+from typing import Any
 
 from .errors import InputError
 
@@ -102,7 +104,7 @@ def locked(folder: Path) -> Iterator[bool]:
 
 
 def _is_locked(handle: int) -> bool:
-    """Whether an open folder could be locked, after whoever has locked it before is done."""
+    """Whether an open file or folder could be locked, after whoever has locked it before is done."""
     try:
         system = importlib.import_module("fcntl")
         system.flock(handle, system.LOCK_EX)
@@ -142,6 +144,36 @@ def read_text(path: str | os.PathLike[str], *, most: int = TEXT) -> str:
     if len(content) > most:
         raise InputError(f"{path} is larger than {most / 1e6:.0f} MB, the most that is read of a text; check the path")
     return text
+
+
+def append_line(path: str | os.PathLike[str], record: Mapping[str, Any]) -> None:
+    """Add one line of JSON to a file, by one write; several processes may do so at once.
+
+    What a killed process left of a line stays as a line of its own, which `whole_lines` leaves out.
+    """
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    text = json.dumps(record, allow_nan=False) + "\n"
+    with path.open("a+b") as file:
+        _is_locked(file.fileno())
+        end = file.seek(0, os.SEEK_END)
+        file.seek(max(0, end - 1))
+        torn = end > 0 and file.read(1) != b"\n"
+        os.write(file.fileno(), (("\n" if torn else "") + text).encode())
+        os.fsync(file.fileno())
+
+
+def whole_lines(path: str | os.PathLike[str]) -> Iterator[dict[str, Any]]:
+    """All whole lines of JSON in a file; none if it is not there."""
+    if not Path(path).exists():
+        return
+    for text in Path(path).read_bytes().split(b"\n"):
+        try:
+            line = json.loads(text)
+        except ValueError:  # a torn line, or the empty rest after the last one
+            continue
+        if isinstance(line, dict):
+            yield line
 
 
 def _neighbour(path: Path) -> Path:

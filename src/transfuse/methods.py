@@ -370,17 +370,31 @@ METHODS: dict[str, Method] = {
 }
 
 
+def method_key(name: str) -> str:
+    """The name of a row in the table of methods, however it was typed: in capitals, with blanks or hyphens.
+
+    Raises:
+        InputError: no method is called so; it tells the one that may be meant, and all.
+
+    Example:
+        >>> method_key("Auto"), method_key("OT"), method_key("Re-Basin")
+        ('auto', 'ot', 'rebasin')
+    """
+    plain = "".join(each for each in name.lower() if each.isalnum())
+    if plain in METHODS:
+        return plain
+    close = get_close_matches(plain, METHODS, n=1)
+    meant = f"did you mean {close[0]}? " if close else ""
+    raise InputError(f"no method is called {name!r}; {meant}the methods: {', '.join(METHODS)}")
+
+
 def method_named(name: str) -> Method:
-    """The row of a method.
+    """The row of a method, whose name may be typed in any case.
 
     Raises:
         InputError: no method is called so; it tells the one that may be meant, and all.
     """
-    if name in METHODS:
-        return METHODS[name]
-    close = get_close_matches(name, METHODS, n=1)
-    meant = f"did you mean {close[0]}? " if close else ""
-    raise InputError(f"no method is called {name!r}; {meant}the methods: {', '.join(METHODS)}")
+    return METHODS[method_key(name)]
 
 
 @dataclass(frozen=True)
@@ -398,7 +412,8 @@ class Chosen:
         Raises:
             InputError: there is no such method, or options are wrong.
         """
-        row = method_named(method)
+        method = method_key(method)
+        row = METHODS[method]
         if problems := row.problems(options):
             raise InputError(listing(f"method {method} cannot take these options:", problems))
         return Chosen(method, row, options)

@@ -7,4 +7,4 @@ holds that both have exactly these rows.
 NETWORK_NAMES = (
     "mlpnet", "mlpsmall", "mlplarge", "vgg11", "resnet18", "resnet18_plain", "resnet20", "rnn", "lstm",
 )  # fmt: skip
-CORRECTION_NAMES = ("batchnorm", "repair", "rescale", "closed_form", "refit", "selection", "free_selection")
+CORRECTION_NAMES = ("batchnorm", "repair", "rescale", "closed_form", "refit", "selection", "free_selection", "distill")

@@ -7,6 +7,8 @@ without TeX. matplotlib is an extra, imported when a picture is made. No state o
 
 from __future__ import annotations
 
+import base64
+import io
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
@@ -14,21 +16,33 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .arguments import MATRIX, NETWORK_OR_STATE, TEXT, Kind, check_arguments, count, instance, many, mapping, optional
+from .arguments import (
+    MATRIX,
+    NETWORK_OR_STATE,
+    TEXT,
+    Kind,
+    check_arguments,
+    count,
+    either,
+    instance,
+    many,
+    mapping,
+    optional,
+)
 from .barycenter import Step
 from .errors import InputError, listing
-from .landscape import Barrier, ModuleOrState, Plane, cosines
+from .landscape import Barrier, ModuleOrState, Plane, cosines, more_is_better
 from .landscape.pictures import (
-    PLACES,
     barrier_label,
     contour_levels,
     entries_per_row,
     mark_label,
+    places_between,
     pooled,
     short_number,
 )
 from .modules import state_of
-from .types import State
+from .types import Array, State
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -60,7 +74,13 @@ FINEST = 96  # cells along a side of a coupling's picture: smaller ones could no
 
 AXES = optional(Kind(lambda value: hasattr(value, "get_figure") and hasattr(value, "plot"), "axes of matplotlib"))
 NAME = optional(TEXT)
-BARRIERS = mapping(instance(Barrier, ""), "barriers by name: {'aligned': transfuse.barrier(...)}")
+BARRIERS = mapping(
+    either(instance(Barrier, ""), many(instance(Barrier, ""), "")),
+    "barriers by name, or lists of them: {'aligned': transfuse.barrier(...)}",
+)
+LEVELS = either(count(2), many(Kind(lambda value: isinstance(value, int | float), ""), "a list of values"))
+ENDS = many(TEXT, "the names of both ends: ['a', 'b']")
+PLANES = mapping(instance(Plane, ""), "planes by name: {'auto': transfuse.plane(...)}")
 MATRICES = mapping(MATRIX, "matrices by space: fusion.couplings[1]")
 OTHERS = mapping(NETWORK_OR_STATE, "networks or states by name: {'aligned': twin}")
 
@@ -84,52 +104,78 @@ def styled(draw: Callable[Given, Result]) -> Callable[Given, Result]:
 
 @styled
 def barriers(
-    curves: Mapping[str, Barrier], *, metric: str | None = None, label: str | None = None, axes: Axes | None = None
-) -> Figure:
+    curves: Mapping[str, Barrier | Sequence[Barrier]], *, metric: str | None = None, label: str | None = None,
+    ends: Sequence[str] = ("model 1", "model 2"), axes: Axes | None = None,
+) -> Figure:  # fmt: skip
     """Draw values along segments, one curve for each barrier, with its height in the legend.
 
+    Of several barriers under one name the mean is drawn, in a band from the lowest to the highest value.
+
     Args:
-        curves: Barriers by name.
+        curves: Barriers by name, or lists of barriers that were measured at the same positions.
         metric: What to show; the first metric by default.
         label: What is written at the vertical axis; the metric by default.
+        ends: Names of the two networks, which are written below the ends of the curves.
         axes: Where to draw; in a new figure by default.
 
     Raises:
-        InputError: there is nothing to draw, or matplotlib is not installed.
+        InputError: there is nothing to draw, barriers of a list have other positions, or matplotlib is not installed.
     """
-    check_arguments(curves=(curves, BARRIERS), metric=(metric, NAME), label=(label, NAME), axes=(axes, AXES))
-    if not curves:
-        raise InputError("curves is empty: there are no barriers to draw; give one or more, by name")
+    check_arguments(
+        curves=(curves, BARRIERS), metric=(metric, NAME), label=(label, NAME), ends=(ends, ENDS), axes=(axes, AXES)
+    )
+    given = {name: [each] if isinstance(each, Barrier) else list(each) for name, each in curves.items()}
+    _check_curves(given, ends)
     axes = axes or _figure(HALF_COLUMN, 2.3).subplots()
-    for number, (name, barrier) in enumerate(curves.items()):
+    for number, (name, own) in enumerate(given.items()):
+        values = np.stack([each.of(metric) for each in own])
+        colour = COLOURS[number % len(COLOURS)]
+        if len(own) > 1:
+            axes.fill_between(own[0].positions, values.min(0), values.max(0), color=colour, alpha=0.2, linewidth=0)
         axes.plot(
-            barrier.positions,
-            barrier.of(metric),
-            color=COLOURS[number % len(COLOURS)],
+            own[0].positions,
+            values.mean(0),
+            color=colour,
             marker=MARKERS[number % len(MARKERS)],
-            markevery=max(1, len(barrier.positions) // 12),
-            label=barrier_label(name, barrier, metric),
+            markevery=max(1, len(own[0].positions) // 12),
+            label=barrier_label(name, own, metric),
         )
-    axes.set_ylabel(label or metric or next(iter(curves.values())).metrics[0])
-    axes.set_xticks(list(PLACES), list(PLACES.values()))
+    shown = metric or next(iter(given.values()))[0].metrics[0]
+    axes.set_ylabel(label or shown)
+    places = places_between(ends)
+    axes.set_xticks(list(places), list(places.values()))
     axes.margins(x=0.02)
-    if all((each.of(metric) >= 0).all() for each in curves.values()):
+    if not more_is_better(shown) and all((each.of(metric) >= 0).all() for own in given.values() for each in own):
         axes.set_ylim(0, axes.get_ylim()[1] * 1.05)
     axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.12), handlelength=1.5)  # below: curves fill the rest
     return _of(axes)
 
 
+def _check_curves(given: Mapping[str, Sequence[Barrier]], ends: Sequence[str]) -> None:
+    """Refuse to draw nothing, and means of what was measured at other places."""
+    if not given or not all(given.values()):
+        raise InputError("curves is empty: there are no barriers to draw; give one or more, by name")
+    if len(ends) != 2:
+        raise InputError(f"ends has {len(ends)} names; expected those of the two networks: ['a', 'b']")
+    if torn := [name for name, own in given.items() if len({tuple(each.positions) for each in own}) > 1]:
+        raise InputError(
+            f"barriers of {', '.join(torn)} were measured at different positions, so they have no mean; measure all of "
+            "them with the same points="
+        )
+
+
 @styled
 def plane(
-    plane: Plane, *, metric: str | None = None, title: str | None = None, levels: int = 11, axes: Axes | None = None
-) -> Figure:
+    plane: Plane, *, metric: str | None = None, title: str | None = None, levels: int | Sequence[float] = 11,
+    axes: Axes | None = None,
+) -> Figure:  # fmt: skip
     """Draw a plane through networks: filled contours, whose heights above the lowest value grow by a factor, and marks.
 
     Args:
         plane: What `transfuse.plane` gave.
         metric: What to show; the first metric by default.
         title: What is written above the picture; the metric by default.
-        levels: How many levels the contours have.
+        levels: How many levels the contours have; or these values, from the lowest to the highest.
         axes: Where to draw; in a new figure by default.
 
     Raises:
@@ -139,10 +185,10 @@ def plane(
 
     check_arguments(
         plane=(plane, instance(Plane, "what transfuse.plane gave")), metric=(metric, NAME), title=(title, NAME),
-        levels=(levels, count(2)), axes=(axes, AXES),
+        levels=(levels, LEVELS), axes=(axes, AXES),
     )  # fmt: skip
     values = plane.of(metric)
-    edges = contour_levels(values, levels)
+    edges = _levels(plane, metric, values, levels) if isinstance(levels, int) else list(levels)
     axes = axes or _figure(HALF_COLUMN, _height(plane)).subplots()
     axes.set_facecolor("0.85")  # where a value is not finite, nothing is drawn
     shown = np.ma.masked_invalid(values)
@@ -159,6 +205,34 @@ def plane(
     axes.set_ylim(plane.y[0], plane.y[-1])
     _marks(axes, plane)
     return _of(axes)
+
+
+@styled
+def planes(surfaces: Mapping[str, Plane], *, metric: str | None = None, columns: int = 3) -> Figure:
+    """Draw planes beside each other, in the same colours for the same values.
+
+    Args:
+        surfaces: Planes by name, which is the title of each.
+        metric: What to show; the first metric by default.
+        columns: How many pictures stand beside each other.
+
+    Raises:
+        InputError: there is nothing to draw, no value is finite, or matplotlib is not installed.
+    """
+    check_arguments(surfaces=(surfaces, PLANES), metric=(metric, NAME), columns=(columns, count(1)))
+    if not surfaces:
+        raise InputError("surfaces is empty: there are no planes to draw; give one or more, by name")
+    first = next(iter(surfaces.values()))
+    shared = _levels(first, metric, np.concatenate([each.of(metric).ravel() for each in surfaces.values()]), 11)
+    columns = min(columns, len(surfaces))
+    rows = -(-len(surfaces) // columns)
+    figure = _figure(HALF_COLUMN * columns, max(map(_height, surfaces.values())) * rows)
+    grid = figure.subplots(rows, columns, squeeze=False).ravel()
+    for axes, (name, surface) in zip(grid, surfaces.items(), strict=False):
+        plane(surface, metric=metric, title=f"{name}: {metric or surface.metrics[0]}", levels=shared, axes=axes)
+    for axes in grid[len(surfaces) :]:
+        axes.remove()
+    return figure
 
 
 @styled
@@ -253,6 +327,17 @@ def history(steps: Sequence[Step], *, axes: Axes | None = None) -> Figure:
     return _of(axes)
 
 
+def inline_picture(draw: Callable[[], Figure]) -> str:
+    """A figure as an image inside of a page, for notebooks; nothing where it cannot be drawn."""
+    try:
+        figure = draw()
+    except InputError:  # without matplotlib, or with nothing to draw, a notebook shows the table alone
+        return ""
+    drawn = io.BytesIO()
+    figure.savefig(drawn, format="svg")
+    return f'<img alt="" src="data:image/svg+xml;base64,{base64.b64encode(drawn.getvalue()).decode()}">'
+
+
 def _check_alike(own: State, states: Mapping[str, State]) -> None:
     """Refuse networks that lack tensors of the reference, or have them in other shapes."""
     if not states:
@@ -284,6 +369,11 @@ def _of(axes: Axes) -> Figure:
     return figure
 
 
+def _levels(plane: Plane, metric: str | None, values: Array, count: int) -> list[float]:
+    """Levels of contours, narrow where values of this metric are good."""
+    return contour_levels(values, count, more_is_better=more_is_better(metric or plane.metrics[0]))
+
+
 def _height(plane: Plane) -> float:
     """The height in inches at which both axes of a plane have one scale, beside the bar of colours."""
     return float(np.clip(0.75 * HALF_COLUMN * np.ptp(plane.y) / np.ptp(plane.x) + 0.45, 1.6, 4.5))
@@ -298,7 +388,8 @@ def _marks(axes: Axes, plane: Plane) -> None:
     for number, mark in enumerate(plane.marks):
         axes.plot(mark.x, mark.y, MARKERS[number % len(MARKERS)], color="white", markeredgecolor="black", markersize=5)
         left = mark.x > middle
+        label = mark_label(mark, plane).replace(" (", "\n(")  # in two lines, where one might leave the map
         axes.annotate(
-            mark_label(mark, plane), (mark.x, mark.y), xytext=(-5 if left else 5, 4), textcoords="offset points",
+            label, (mark.x, mark.y), xytext=(-5 if left else 5, 4), textcoords="offset points",
             ha="right" if left else "left", path_effects=halo,
         )  # fmt: skip

@@ -5,6 +5,7 @@ for torch. A new public name is added here, and nowhere else.
 """
 
 from . import plots
+from .comparison import Comparison, compare
 from .corrections import CORRECTIONS, Corrected, Correction, correct
 from .errors import (
     CollapseWarning,
@@ -12,12 +13,13 @@ from .errors import (
     InputError,
     LayoutError,
     ProofError,
+    StatisticsWarning,
     TraceError,
     TraceWarning,
     WidthWarning,
 )
 from .federated import Federation, LeftOut, Reply, Round
-from .fusing import FusedStates, Fusion, align, fuse, fuse_states
+from .fusing import FusedStates, Fusion, Heads, align, fuse, fuse_states
 from .landscape import Barrier, Mark, Plane, Simplex, barrier, chain, evaluator, plane, simplex
 from .layout import Axis, Block, Fixed, Layout, Permutation, Rotation, Run, Slot, Space, Symmetry, parse, permute
 from .methods import METHODS, Method
@@ -31,6 +33,7 @@ __all__ = [
     "Barrier",
     "Block",
     "CollapseWarning",
+    "Comparison",
     "Corrected",
     "Correction",
     "Federation",
@@ -38,6 +41,7 @@ __all__ = [
     "FusedStates",
     "Fusion",
     "FusionError",
+    "Heads",
     "InputError",
     "Layout",
     "LayoutError",
@@ -54,6 +58,7 @@ __all__ = [
     "Simplex",
     "Slot",
     "Space",
+    "StatisticsWarning",
     "Symmetry",
     "TraceError",
     "TraceWarning",
@@ -61,6 +66,7 @@ __all__ = [
     "align",
     "barrier",
     "chain",
+    "compare",
     "correct",
     "evaluator",
     "fuse",

@@ -151,3 +151,27 @@ def test_an_error_of_the_users_own_loader_keeps_its_type_and_says_where_it_came_
     with pytest.raises(ZeroDivisionError, match="mine") as caught:
         Batches.of(made(Loader()))
     assert "raised by the data that were passed" in caught.value.__notes__[0]
+
+
+def test_inputs_of_a_batch_are_varied_and_nothing_else():
+    x, labels = torch.randn(4, 3), torch.arange(4)
+    for content, inputs in (
+        (x, lambda content: content),
+        ((x, labels), lambda content: content[0]),
+        ([x, labels], lambda content: content[0]),
+        ({"x": x, "mask": labels}, lambda content: content["x"]),
+    ):
+        (batch,) = Batches.of([content])
+        found = batch.varied(lambda values: values + 1)
+        assert type(found.content) is type(content)
+        torch.testing.assert_close(inputs(found.content), x + 1)
+        assert inputs(batch.content) is x
+        assert isinstance(content, torch.Tensor) or len(found.content) == 2
+
+
+def test_a_batch_whose_input_is_not_known_is_not_varied():
+    two = {"x": torch.randn(2, 3), "y": torch.randn(2, 3)}
+    tokens = {"ids": torch.zeros(2, 3, dtype=torch.long)}
+    for content in (two, tokens, "text"):
+        (batch,) = Batches.of([content], forward=lambda model, batch: batch)
+        assert batch.varied(lambda values: values + 1) is batch

@@ -63,6 +63,15 @@ def test_a_factor_of_the_width(here, capsys, more):
     assert len(open_checkpoint("wide.safetensors").tensors["1.weight"]) == 12
 
 
+@pytest.mark.parametrize("amount", ["1.6x", "1.6x operations"])
+def test_a_budget(here, capsys, amount):
+    told = works(capsys, "fuse", *AB, "-o", "wide.safetensors", *MODEL, "--correct", "none", "--budget", amount)
+    width = len(open_checkpoint("wide.safetensors").tensors["1.weight"])
+    assert 8 < width < 16
+    assert told["widths"] == {"1.out": width}
+    assert amount.split()[-1].replace("1.6x", "parameters") in told["status"]
+
+
 def test_different_widths_three_models_another_type(here, capsys):
     works(capsys, "fuse", *AB, "in/narrow.safetensors", "-o", "abc.pt", *MODEL, "--dtype", "bfloat16")
     result = open_checkpoint("abc.pt")

@@ -83,7 +83,7 @@ def test_a_report_that_fails_is_told_as_that(here, capsys, monkeypatch):
     def full(*args, **kwargs):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr("transfuse.report.write_whole", full)
+    monkeypatch.setattr("transfuse.report.writing.write_whole", full)
     code, _, err = call(capsys, "fuse", *AB, *MODEL, "--correct", "none", "-o", "ab.pt", "--report", "ab.html")
     assert code == 1
     assert "the checkpoint ab.pt is written and whole; the report is not" in err

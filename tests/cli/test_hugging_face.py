@@ -9,8 +9,10 @@ import safetensors.torch
 import torch
 import yaml
 
+import transfuse
 from command_calls import call, works
-from transfuse.cli import main
+from transfuse import InputError
+from transfuse.cli import fusing, main
 
 transformers = pytest.importorskip("transformers")
 
@@ -127,13 +129,38 @@ def test_a_plain_average_needs_no_network(here, capsys, vits):
         torch.testing.assert_close(tensor, 0.75 * one[name] + 0.25 * other[name])
 
 
-def test_sizes_that_the_configuration_does_not_have_are_told(here, capsys, vits):
-    wider = [f"vit.layers.{layer}.mlp.fc1.out=60" for layer in range(2)]
-    code, out, err = call(capsys, "fuse", "a", "b", "-o", "ab", "--target", *wider, *QUICK)
+def test_the_configuration_has_the_sizes_of_a_wider_result(here, capsys, vits):
+    code, out, err = call(capsys, "fuse", "a", "b", "-o", "ab", "--target", "vit.layers.*.mlp.fc1.out=60", *QUICK)
     assert code == 0, err
-    assert "its config.json still has the sizes of a" in out
-    changed(here / "ab", intermediate_size=60)
-    loaded_whole(type(vits[0]), "ab")
+    assert "its config.json has the sizes of the result: intermediate_size 60\n" in out
+    assert loaded_whole(type(vits[0]), "ab").config.intermediate_size == 60
+
+
+@pytest.mark.long
+def test_a_network_that_grew_computes_what_it_did(here, capsys, vits):
+    works(capsys, "fuse", "a", "-o", "aa", "--target", "vit.layers.*.mlp.fc1.out=2.0", *QUICK)
+    grown, inputs = loaded_whole(type(vits[0]), "aa"), VIT.inputs()
+    assert grown.config.intermediate_size == 2 * vits[0].config.intermediate_size
+    torch.testing.assert_close(grown(**inputs).logits, vits[0](**inputs).logits, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.long
+def test_layers_that_cannot_be_rebuilt_are_told_before_the_work(here, capsys, vits, monkeypatch):
+    monkeypatch.setattr(fusing, "fused_states", None)
+    code, _, err = call(capsys, "fuse", "a", "b", "-o", "ab", "--width", 2, *QUICK)
+    assert code == 2
+    assert "vit.embeddings.cls_token of ViTEmbeddings" in err
+
+
+def test_widths_that_no_configuration_describes_are_refused_before_the_work(here, capsys, vits):
+    code, _, err = call(capsys, "fuse", "a", "b", "-o", "ab", "--target", "vit.layers.0.mlp.fc1.out=60", *QUICK)
+    assert code == 2
+    assert "no sizes in config.json describe a result of these widths" in err
+    assert "vit.layers.1.mlp.fc1.weight would be" in err or "vit.layers.0.mlp.fc1.weight would be" in err
+    assert not (here / "ab").exists()
+    fusion = transfuse.fuse(vits, VIT.inputs(), target={"vit.layers.*.mlp.fc1.out": 60}, method="vanilla")
+    with pytest.raises(InputError, match="other widths than its configuration"):
+        fusion.save(here / "module")
 
 
 def changed(folder, **values):

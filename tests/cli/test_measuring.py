@@ -8,11 +8,20 @@ from torch import nn
 
 import transfuse
 from command_calls import AB, MODEL, call, works
+from transfuse.cli import measuring
 
 
 def test_report(here, capsys):
-    works(capsys, "report", *AB, "-o", "page.html", *MODEL, "--data", "in/data.safetensors")
-    assert "barrier" in (here / "page.html").read_text().lower()
+    asked = ("report", *AB, "-o", "page.html", *MODEL, "--data", "in/data.safetensors")
+    code, _, err = call(capsys, *asked, "--url", "example.org")
+    assert (code, "expected where the page will be" in err) == (2, True)
+    told = works(capsys, *asked, "--url", "https://example.org/here/page.html")
+    assert told["files"] == ["page.html", "page.card.png"]
+    assert 'content="https://example.org/here/page.card.png"' in (here / "page.html").read_text()
+    (here / "page.html").unlink()
+    code, _, err = call(capsys, *asked)
+    assert code == 2
+    assert "page.card.png" in err, "a card is not written over either"
 
 
 def test_barrier_with_a_check(here, capsys):
@@ -25,6 +34,45 @@ def test_barrier_with_a_check(here, capsys):
     assert aligned["values"]["loss"][-1] == pytest.approx(told["values"]["loss"][-1], rel=1e-4)
     assert aligned["values"]["loss"][0] == pytest.approx(told["values"]["loss"][0], rel=1e-4)
     assert call(capsys, "barrier", *data, "--at-most", -1)[0] == 1
+
+
+def test_the_curves_before_and_after_alignment_are_drawn_over_each_other_with_the_names_of_the_files(here, capsys):
+    pytest.importorskip("matplotlib")
+    data = (*AB, *MODEL, "--data", "in/data.safetensors", "--points", 3)
+    told = works(capsys, "barrier", *data, "--align", "--plot", "both.svg")
+    plain = works(capsys, "barrier", *data)
+    assert told["as_trained"]["values"] == plain["values"]
+    text = (here / "both.svg").read_text()
+    for shown in ("as trained (barrier", "aligned (barrier", "<!-- a -->", "<!-- b -->"):
+        assert shown in text
+
+
+def test_a_metric_counts(here, capsys):
+    data = (*AB, *MODEL, "--data", "in/data.safetensors", "--points", 3)
+    told = works(capsys, "barrier", *data, "--metric", "accuracy")
+    assert list(told["values"]) == ["accuracy", "loss", "error"]
+    assert told["barrier"]["accuracy"] == pytest.approx(told["barrier"]["error"])  # how far it falls below the ends
+    code, out, _ = call(capsys, "barrier", *data, "--metric", "error", "--at-most", -1)
+    assert code == 1
+    assert "error: the barrier is" in out
+    code, _, err = call(capsys, "barrier", *data, "--metric", "f1")
+    assert (code, "expected one of loss, error, accuracy" in err) == (2, True)
+    code, _, err = call(capsys, "barrier", *AB, *MODEL, "--evaluate", "in/nets.py:share_of_ones", "--metric", "f1")
+    assert (code, "--evaluate gives value; name one of them" in err) == (2, True)
+
+
+@pytest.mark.parametrize("more", [(), ("--unlabeled", "in/unlabeled.npz")])
+def test_units_are_matched_by_activations_of_the_data(here, capsys, more, monkeypatch):
+    seen = []
+    true_fuse = measuring.fuse
+    monkeypatch.setattr(measuring, "fuse", lambda *a, **k: seen.append(k["data"]) or true_fuse(*a, **k))
+    data = (*AB, *MODEL, "--data", "in/data.safetensors", "--points", 3, "--align", "--quiet", *more)
+    works(capsys, "barrier", *data, "--method", "activation")
+    works(capsys, "barrier", *data, "--terms", "both")
+    inputs = transfuse.checkpoints.open_checkpoint("in/data.safetensors").tensors["inputs"]
+    assert all(torch.equal(each, inputs) for each in seen)
+    works(capsys, "barrier", *data[: -len(more) or None])  # by weights alone, unless other inputs are given
+    assert seen[-1] is None
 
 
 def test_plane_with_a_function_and_a_picture(here, capsys):
@@ -45,6 +93,8 @@ def test_statistics_of_batch_norm_are_computed_anew_if_wanted(here, capsys, verb
     data = ("--data", "in/data.safetensors", "--batch-size", 20)
     plain, reset = works(capsys, verb, *how, *data), works(capsys, verb, *how, *data, "--reset-batchnorm")
     assert plain["values"] != reset["values"]
+    assert "whose values then move a little" in plain["notes"][0]
+    assert reset["notes"] == []
     code, _, err = call(capsys, verb, *how, "--evaluate", "in/nets.py:share_of_ones", "--reset-batchnorm")
     assert code == 2
     assert "pass --data" in err

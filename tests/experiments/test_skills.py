@@ -7,7 +7,7 @@ import torch
 from experiments.data import load
 from experiments.different import CELLS, CONDITIONS, KINDS, SETTINGS
 from experiments.profiles import PROFILES
-from experiments.records import Classes, Dirichlet, Skill
+from experiments.records import Classes, Dirichlet, OwnClasses, Skill
 from experiments.skills import seen
 from experiments.training import Place, base_network, kept_at, train
 
@@ -30,6 +30,16 @@ def test_two_parents_share_no_example_and_leave_none_out(condition):
 def test_halves_of_the_classes_are_disjoint():
     one, other = (set(LABELS[rows].tolist()) for rows in both("halves"))
     assert (one, other) == (set(range(5)), set(range(5, 10)))
+
+
+def test_a_network_with_outputs_for_some_classes_learns_these_by_its_own_numbers():
+    data = SMOKE["mnist-mlpnet-joined-b"].data
+    own, whole = load(data), load(replace(data, skill=None))
+    assert data.skill == OwnClasses((5, 6, 7, 8, 9))
+    kept = whole.train.labels >= 5
+    assert torch.equal(own.train.labels, whole.train.labels[kept] - 5)
+    assert torch.equal(own.train.inputs, whole.train.inputs[kept])
+    assert torch.equal(own.test.labels, whole.test.labels)
 
 
 def test_one_class_is_known_to_the_first_parent_only():

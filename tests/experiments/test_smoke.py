@@ -34,7 +34,8 @@ def smoke(tmp_path_factory):
     folder = tmp_path_factory.mktemp("smoke")
     rows = "base vanilla wb gwb auto auto-500 ensemble no-signs plane-auto ot-random".split()
     rows += ["first", "better", "control", "control-500", "mean", "refit-500", "fedavg", "rounds-auto", "alone-fedma"]
-    names = ("table1", "table2", "table3", "heterogeneous", "different", "federated", "landscapes", "parts")
+    rows += ["joined-better", "joined-1.0-500", "joined-ensemble"]
+    names = ("table1", "table2", "table3", "heterogeneous", "different", "joined", "federated", "landscapes", "parts")
     assert main(arguments(folder, *names, "--rows", *rows)) == 0
     return folder
 
@@ -45,6 +46,13 @@ def test_every_line_says_all_that_is_needed(smoke):
             assert line["profile"] == "smoke"
             assert {"seconds", "versions", "configuration", "deviations", "seeds", "base", "metrics"} <= line.keys()
             assert "digits that ship with transfuse" in line["notes"][0]
+
+
+def test_a_network_of_all_classes_knows_more_than_a_parent(smoke):
+    lines = {line["row"]: line["metrics"] for line in lines_of(smoke)["joined.smoke.jsonl"]}
+    assert lines["joined-better"]["accuracy"] < 60  # it names one half of the digits only
+    assert lines["joined-1.0-500"]["accuracy"] > lines["joined-better"]["accuracy"] + 10
+    assert lines["joined-ensemble"]["first task"] >= lines["joined-ensemble"]["accuracy"]
 
 
 @pytest.mark.long

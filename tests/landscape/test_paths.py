@@ -40,6 +40,7 @@ def loss_of(inputs):
     return evaluate
 
 
+@pytest.mark.filterwarnings("ignore::transfuse.errors.StatisticsWarning")
 @pytest.mark.filterwarnings("ignore:LSTM with projections")  # torch says which of its own ways it takes
 @pytest.mark.parametrize("network", ROWS)
 def test_between_a_network_and_itself_there_is_no_barrier_and_ends_are_the_networks_own(network):
@@ -116,6 +117,17 @@ def test_statistics_of_batch_norm_are_those_of_the_interpolated_network_when_dat
     assert found.height() == 0
 
 
+def test_interpolated_statistics_of_batch_norm_are_warned_of_unless_they_are_computed_anew():
+    a, b, x = normed(), normed(), torch.randn(20, 3)
+    with pytest.warns(transfuse.StatisticsWarning, match="at the ends too, whose values then move"):
+        barrier(a, b, lambda _: 0.0, points=3)
+    with pytest.warns(transfuse.StatisticsWarning):
+        transfuse.plane(a, b, normed(), lambda _: 0.0, grid=2)
+    barrier(a, b, lambda _: 0.0, points=3, data=x)  # warnings are errors here: there is none
+    barrier(a, b, lambda _: 0.0, points=2, data=x)
+
+
+@pytest.mark.filterwarnings("ignore::transfuse.errors.StatisticsWarning")
 def test_random_states_and_the_callers_networks_stay_and_every_point_sees_the_same_numbers():
     data = DataLoader(TensorDataset(torch.randn(8, 3), torch.zeros(8, dtype=torch.long)), batch_size=4, shuffle=True)
     a, b = normed().train(), normed()

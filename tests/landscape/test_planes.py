@@ -45,6 +45,19 @@ def test_a_quadratic_has_its_closed_form():
     np.testing.assert_allclose(found.of(), expected, rtol=1e-10)
 
 
+def test_a_finer_plane_has_the_networks_on_its_lines():
+    found = plane(*THREE, quadratic, grid=21, finer=True)
+    for mark in found.marks:
+        at = np.abs(found.y - mark.y).argmin(), np.abs(found.x - mark.x).argmin()
+        assert (found.y[at[0]], found.x[at[1]]) == (mark.y, mark.x)
+        assert found.of()[at] == pytest.approx(mark.values["value"])
+    assert np.ptp(np.diff(found.x)) > 0.01
+    even = plane(*THREE, quadratic, grid=21)
+    assert (found.x[0], found.x[-1], found.y[0], found.y[-1]) == (even.x[0], even.x[-1], even.y[0], even.y[-1])
+    np.testing.assert_allclose(np.diff(even.x), np.diff(even.x)[0])
+
+
+@pytest.mark.filterwarnings("ignore::transfuse.errors.StatisticsWarning")
 @pytest.mark.parametrize("name", ["mlp", "lenet", "lstm", "mlp_batch_norm", "gru"])
 def test_the_plane_at_a_mark_is_the_network_itself(name):
     network = named(name)
@@ -161,6 +174,7 @@ def test_after_an_error_the_rest_is_not_measured(tmp_path):
     assert len((tmp_path / "calls").read_text()) < 20
 
 
+@pytest.mark.filterwarnings("ignore::transfuse.errors.StatisticsWarning")
 def test_values_with_and_without_data_are_kept_apart(tmp_path):
     nets = [torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.BatchNorm1d(3)) for _ in range(2)]
     calls = []

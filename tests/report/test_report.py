@@ -1,48 +1,21 @@
-"""The report of a fusion: what it measures, what it tells, and how it behaves in a browser."""
+"""The report of a fusion: what it measures, and what it tells."""
 
 import copy
-import functools
 import re
+import subprocess
+import sys
 from dataclasses import replace
-from html.parser import HTMLParser
-from itertools import pairwise
+from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 from jinja2 import UndefinedError
 from torch import nn
 
 import transfuse
-from browser import MISSING, console_errors, open_page, point_at, window
+from pages import X, Y, evaluate, fused, net, small_report
 from transfuse import InputError
 from transfuse.report import Request, gather, page, render
-
-browser = pytest.mark.skipif(MISSING is not None, reason=str(MISSING))
-X = torch.randn(60, 4, generator=torch.Generator().manual_seed(0))
-Y = (X[:, 0] * X[:, 1] > 0).long()
-
-
-def net(*widths, seed, norm=False):
-    torch.manual_seed(seed)
-    parts = []
-    for a, b in pairwise(widths):
-        parts += [nn.Linear(a, b), *([nn.BatchNorm1d(b)] if norm else []), nn.Tanh()]
-    return nn.Sequential(*parts[: -2 if norm else -1])
-
-
-def evaluate(model):
-    return transfuse.evaluator([(X[:40], Y[:40]), (X[40:], Y[40:])])(model)
-
-
-@functools.cache
-def fused(count=2, method="rebasin"):  # which ends without a correction
-    return transfuse.fuse([net(4, 9, 7, 2, seed=seed) for seed in range(count)], X, method=method)
-
-
-@functools.cache
-def small_report():
-    return gather(fused(), Request(evaluate, points=5, grid=5), "A <small> one & only")
 
 
 def values_of(report):
@@ -143,37 +116,6 @@ def test_data_resets_batch_norm_where_networks_were_averaged():
     assert all(torch.equal(before[name], tensor) for name, tensor in fusion.model.state_dict().items())
 
 
-class Balance(HTMLParser):
-    """Every element is closed where it should be."""
-
-    def __init__(self):
-        super().__init__()
-        self.open = []
-
-    def handle_starttag(self, tag, attrs):
-        if tag not in ("meta", "br"):
-            self.open.append(tag)
-
-    def handle_endtag(self, tag):
-        assert self.open.pop() == tag
-
-    def handle_startendtag(self, tag, attrs):
-        pass
-
-
-def test_the_page_is_whole_needs_no_network_and_names_what_was_fused():
-    text = page(small_report())
-    checker = Balance()
-    checker.feed(text)
-    assert checker.open == []
-    outside = re.sub(r'href="data:image/png;base64,[A-Za-z0-9+/=]*"', "", text)  # images are in the page itself
-    assert outside != text
-    assert not re.search(r"(src|href|url|@import|https?:)\s*[=(/]", outside)
-    assert "A &lt;small&gt; one &amp; only" in text
-    for part in ("0.out", "is returned by the model", "seed=0", "torch 2", "converged", "midpoint", "model 2 aligned"):
-        assert part in text
-
-
 def test_every_text_is_escaped():
     report = small_report()
     hostile = "<script>alert('&')</script>"
@@ -190,8 +132,15 @@ def test_every_text_is_escaped():
         making=replace(report.making, recipe=hostile, versions={hostile: hostile}, seconds={hostile: 1.0}),
     )
     text = page(told)
-    assert text.count("<script") == 1
+    assert text.count("<script") == 1  # the page's own
     assert text.count("&lt;script&gt;") > 10
+
+
+@pytest.mark.long  # trains networks
+def test_the_journey_to_a_page_that_one_shares(tmp_path):
+    script = Path(__file__).parents[2] / "examples" / "report_page.py"
+    done = subprocess.run([sys.executable, script, tmp_path], capture_output=True, text=True, check=True)
+    assert re.findall(r"s  (\w+)", done.stdout) == ["two", "fused", "measured", "read", "in"]
 
 
 def test_a_template_that_lacks_a_value_is_an_error():
@@ -202,58 +151,6 @@ def test_a_template_that_lacks_a_value_is_an_error():
 def test_a_report_is_one_file(tmp_path):
     path = fused().report(tmp_path / "report.html", evaluate, points=2, grid=2, cache=tmp_path / "cache.jsonl")
     assert path == tmp_path / "report.html"
-    assert sorted(each.name for each in tmp_path.iterdir()) == ["cache.jsonl", "report.html"]
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["cache.jsonl", "report.card.png", "report.html"]
     with pytest.raises(InputError, match="does not exist"):
         fused().report(tmp_path / "nowhere" / "report.html", lambda _: pytest.fail("measured in vain"))
-
-
-@browser
-@pytest.mark.parametrize(("width", "dark"), [(390, False), pytest.param(1280, True, marks=pytest.mark.long)])
-def test_a_browser_shows_it_without_errors_and_without_scrolling_sideways(tmp_path, width, dark):
-    path = tmp_path / "report.html"
-    path.write_text(page(small_report()), "utf-8")
-    with window(width, dark=dark) as opened:
-        open_page(opened, path)
-        assert opened.execute_script("return innerWidth") == width
-        assert opened.execute_script("return document.documentElement.scrollWidth") <= width
-        ground, ink = (
-            [
-                int(part)
-                for part in re.findall(r"\d+", opened.execute_script(f"return getComputedStyle(document.body).{name}"))[
-                    :3
-                ]
-            ]
-            for name in ("backgroundColor", "color")
-        )
-        assert (np.mean(ground) < np.mean(ink)) == dark
-        script = (
-            "const map = document.querySelector('svg.plane'); map.scrollIntoView();"
-            "const box = map.querySelectorAll('.cells rect')[7].getBoundingClientRect();"
-            "return [box.x + box.width / 2, box.y + box.height / 2]"
-        )
-        point_at(opened, *opened.execute_script(script))
-        told = opened.execute_script(
-            "return document.querySelector('svg.plane').closest('figure').querySelector('output').textContent"
-        )
-        assert told.startswith("loss ")
-        assert told == opened.execute_script(
-            "return document.querySelectorAll('.cells rect')[7].querySelector('title').textContent"
-        )
-        letters = opened.execute_script(
-            "return Math.min(...[...document.querySelectorAll('svg text')].map(t => t.getBoundingClientRect().height))"
-        )
-        assert letters >= 10  # pixels: readable on a telephone
-        assert console_errors(opened) == []
-
-
-@browser
-@pytest.mark.long  # starts a browser
-def test_without_script_everything_is_there(tmp_path):
-    path = tmp_path / "report.html"
-    path.write_text(page(small_report()), "utf-8")
-    with window(390, script=False) as opened:
-        open_page(opened, path)
-        text = opened.find_element("css selector", "body").text
-        for part in ("Results", "Barriers", "Plane", "fused", "ensemble"):
-            assert part in text
-        assert len(opened.print_page()) > 1000

@@ -7,18 +7,16 @@ import zlib
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from hypothesis.extra.numpy import arrays
 
 from transfuse import Mark, Plane
-from transfuse.landscape.pictures import contour_levels
 from transfuse.report import surface
+from transfuse.report.placing import name_boxes
+from transfuse.report.surface import Ground
 from transfuse.report.svg import WIDTH, colour
 
 
 def read_png(content):
-    """Indices and palette of what `surface.png` writes, by the standard's own words."""
+    """Indices and palette of what `palette_png` writes, by the standard's own words."""
     assert content[:8] == b"\x89PNG\r\n\x1a\n"
     parts, at = {}, 8
     while at < len(content):
@@ -34,8 +32,12 @@ def read_png(content):
     return rows[:, 1:], palette, parts[b"tRNS"]
 
 
+def ground_of(plane, metric):
+    return Ground(plane, metric, surface.shared_levels([plane], metric))
+
+
 def image_in(plane, metric):
-    root = ET.fromstring(surface.plane_map(plane, metric))
+    root = ET.fromstring(surface.plane_map(ground_of(plane, metric)))
     return read_png(base64.b64decode(root.find("image").get("href").removeprefix("data:image/png;base64,")))
 
 
@@ -44,32 +46,22 @@ def test_pixels_have_the_colour_of_their_value_and_none_where_there_is_none():
     values[0, 0] = np.nan
     plane = Plane({"loss": values}, np.arange(4.0), np.arange(3.0), ())
     indices, palette, opaque = image_in(plane, "loss")
-    assert indices.shape == (round(surface.SHARP * WIDTH * 2 / 3), surface.SHARP * WIDTH)
-    levels = contour_levels(values, 11)
-    assert palette[:10] == [colour((band + 0.5) / 10) for band in range(10)]
-    assert indices[0, -1] == 9, "the highest value stands at the upper right corner"
+    assert indices.shape == (round(surface.PIXELS * 2 / 3), surface.PIXELS)
+    assert palette[: surface.COLOURS] == [colour(at / (surface.COLOURS - 1)) for at in range(surface.COLOURS)]
+    assert indices[0, -1] > 0.97 * surface.COLOURS, "the highest value stands at the upper right corner"
     assert opaque[indices[-1, 0]] == 0
     assert opaque[indices[-1, -1]] == 255
-    assert levels[indices[-1, -1]] <= values[0, -1] <= levels[indices[-1, -1] + 1]
 
 
-@given(arrays(float, (3, 4), elements=st.floats(-1, 1)), st.floats(0, 3), st.floats(0, 2))
-def test_values_in_between_are_linear_along_both_axes(values, x, y):
-    left, lower = min(int(x), 2), min(int(y), 1)
-    weights = np.outer([1 - (y - lower), y - lower], [1 - (x - left), x - left])
-    direct = float((weights * values[lower : lower + 2, left : left + 2]).sum())
-    assert surface.between(values, np.array([x]), np.array([y]))[0, 0] == pytest.approx(direct, abs=1e-9)
-
-
-def test_an_infinite_value_does_not_reach_its_neighbours():
-    values = np.array([[0.0, np.inf, 0.0]] * 2)
-    found = surface.between(values, np.array([0.0, 1.0, 1.5, 2.0]), np.array([0.5]))
-    assert np.isfinite(found).tolist() == [[True, False, False, True]]
+def test_a_flat_plane_has_one_colour():
+    plane = Plane({"loss": np.full((3, 3), 2.0)}, np.arange(3.0), np.arange(3.0), ())
+    indices, _, _ = image_in(plane, "loss")
+    assert len(np.unique(indices)) == 1
 
 
 def test_names_of_networks_that_stand_together_do_not_overlap():
     points = [(20.0, 100.0), (24.0, 104.0), (30.0, 98.0), (360.0, 5.0)]
-    boxes = surface.name_boxes(points, [60.0] * 4, 200.0)
+    boxes = name_boxes(points, [60.0] * 4, (WIDTH, 200.0))
     for number, one in enumerate(boxes):
         assert one[0] >= 0
         assert one[2] <= WIDTH
@@ -77,32 +69,12 @@ def test_names_of_networks_that_stand_together_do_not_overlap():
             assert one[2] <= other[0] or other[2] <= one[0] or one[3] <= other[1] or other[3] <= one[1]
 
 
-@given(arrays(float, (4, 5), elements=st.floats(-1, 1)), st.floats(-1, 1))
-def test_contours_lie_where_the_bilinear_surface_has_the_level(values, level):
-    for segment in surface.segments(values, level):
-        for x, y in segment:
-            left, lower = min(int(x), 3), min(int(y), 2)
-            across, up = x - left, y - lower
-            around = values[lower : lower + 2, left : left + 2]
-            found = np.array([1 - up, up]) @ around @ np.array([1 - across, across])
-            assert found == pytest.approx(level, abs=1e-6)
-
-
-@given(arrays(float, (3, 3), elements=st.floats(-1, 1)))
-def test_every_edge_that_crosses_the_level_is_met_by_a_contour(values):
-    ends = {(round(x, 6), round(y, 6)) for segment in surface.segments(values, 0.25) for x, y in segment}
-    for row in range(3):
-        for column in range(2):
-            if (values[row, column] < 0.25) != (values[row, column + 1] < 0.25):
-                assert any(y == row and column <= x <= column + 1 for x, y in ends)
-
-
 def test_a_map_has_a_cell_for_each_value_and_its_marks_in_place():
     rows, columns = 3, 4
     values = {"loss <b>": np.arange(12.0).reshape(rows, columns), "error": np.full((rows, columns), np.nan)}
     marks = (Mark("a & b", 0.0, 0.0, 0.0, {}), Mark("c", 3.0, 2.0, 0.0, {"loss <b>": 11.0}))
     plane = Plane(values, np.arange(4.0), np.arange(3.0), marks)
-    root = ET.fromstring(surface.plane_map(plane, "loss <b>"))
+    root = ET.fromstring(surface.plane_map(ground_of(plane, "loss <b>")))
     cells = root.findall("./g[@class='cells']/rect")
     assert len(cells) == 12
     assert cells[0].find("title").text == "loss <b> 0; error nan at (0, 0)"
@@ -110,6 +82,8 @@ def test_a_map_has_a_cell_for_each_value_and_its_marks_in_place():
     area = sum(float(cell.get("width")) * float(cell.get("height")) for cell in cells)
     assert area == pytest.approx(width * height, rel=0.02)
     assert [each.find("title").text for each in root.findall("circle")] == ["a & b", "c: loss <b> 11"]
+    low, high = ("#ffffff", colour(1.0))  # the first one has no value
+    assert [each.get("fill") for each in root.findall("circle")] == [low, high]
     circles = [(float(each.get("cx")), float(each.get("cy"))) for each in root.findall("circle")]
     assert circles[0] == pytest.approx((0, height), abs=0.1)
     assert circles[1] == pytest.approx((width, 0), abs=0.1)

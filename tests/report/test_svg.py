@@ -27,7 +27,8 @@ def test_ticks_are_few_round_and_enclose_the_range(one, other):
 
 
 def test_curves_leave_out_what_is_not_finite_and_escape_names():
-    text = svg.curves({"<one>": ([0, 0.5, 1], [1.0, math.nan, 2.0])}, ticks={0.0: "a", 1.0: "b"}, label="loss")
+    series = {"<one>": ([0, 0.5, 1], [1.0, math.nan, 2.0])}
+    text = svg.curves(series, svg.Chart.around(series.values()), ticks={0.0: "a", 1.0: "b"}, label="loss")
     root = ET.fromstring(text)
     dots = root.findall("./g/circle/title")
     assert [dot.text for dot in dots] == ["<one>: loss 1 at 0", "<one>: loss 2 at 1"]

@@ -38,6 +38,17 @@ def test_every_network_sees_the_assigned_classes():
     assert [batch.judges for batch in inverted] == [batch.judges for batch in noise]
 
 
+def test_networks_that_know_different_classes_take_turns():
+    models = [classifier(0, inputs=60), classifier(1, inputs=60)]
+    inverted = inverted_inputs(models, noise_for(models, torch.randn(3, 60)), apart=True).batches
+    for turn, model in enumerate(models):
+        seen = torch.cat([batch.run(model).argmax(1) for batch in inverted])
+        places = torch.arange(len(seen))
+        right = seen == places // 2 % 4
+        assert float(right[places % 2 == turn].float().mean()) > 0.9
+        assert float(right[places % 2 != turn].float().mean()) < 0.6
+
+
 def test_recurrent_and_convolutional_networks_and_keyword_arguments():
     for name in ("lenet", "lstm", "named_inputs"):
         row = named(name)

@@ -44,19 +44,46 @@ class Batch:
     """One batch of inputs, and what it is for.
 
     Args:
-        run: Runs a model on it.
+        content: What a model is run on, maybe with labels.
+        forward: Runs a model on that content.
         fits: Whether corrections are learnt from it.
         judges: Whether it is held out, to judge what was learnt from others.
         weight: How much each of its samples counts.
     """
 
-    run: Callable[[nn.Module], Any]
+    content: Any
+    forward: Forward
     fits: bool
     judges: bool
     weight: float = 1.0
 
+    def run(self, model: nn.Module) -> Any:
+        """What a model gives on it."""
+        return self.forward(model, self.content)
 
-@dataclass(frozen=True, eq=False)
+    def varied(self, vary: Callable[[Tensor], Tensor]) -> Batch:
+        """The batch with other inputs, made of its own; itself where it is not known which tensor is the input.
+
+        That is the content, or the first of a tuple or list, or the only tensor of floats in a dict; a container of the
+        user's own class, which may have attributes, is left alone.
+        """
+        content = self.content
+        if isinstance(content, Tensor):
+            return replace(self, content=vary(content))
+        if type(content) in (tuple, list) and content and isinstance(content[0], Tensor):
+            return replace(self, content=type(content)([vary(content[0]), *content[1:]]))
+        floats = [key for key, value in content.items() if is_float(value)] if type(content) is dict else []
+        if len(floats) != 1:
+            return self
+        return replace(self, content={**content, floats[0]: vary(content[floats[0]])})
+
+
+def is_float(value: Any) -> bool:
+    """Whether a value is a tensor of floating-point numbers, unlike labels and tokens."""
+    return isinstance(value, Tensor) and value.is_floating_point()
+
+
+@dataclass(frozen=True, eq=False, repr=False)
 class Batches:
     """Batches that can be gone through several times; every fifth one judges, the others fit.
 
@@ -100,6 +127,12 @@ class Batches:
             )
         return Batches(kept, found, forward or plain_forward)
 
+    def __repr__(self) -> str:
+        """How many batches there are; tensors would fill a screen."""
+        return f"{self.count} batches of inputs" + (
+            f", and {len(self.support)} that support them" if self.support else ""
+        )
+
     def __iter__(self) -> Iterator[Batch]:
         """All batches, then those that support them.
 
@@ -109,7 +142,8 @@ class Batches:
         every, number = min(5, self.count), 0
         for number, content in enumerate(_repeatably(self.data), start=1):
             judges = number % every == 0
-            yield Batch(partial(self._run, number, content), fits=not judges or self.count == 1, judges=judges)
+            forward = partial(self._run, number)
+            yield Batch(content, forward, fits=not judges or self.count == 1, judges=judges)
         if number != self.count:
             raise InputError(
                 f"data gave {self.count} batches the first time and {number} now; pass a list, or a loader that gives "
@@ -121,7 +155,7 @@ class Batches:
         """These batches, and others as well, each of whose samples counts `weight`."""
         return replace(self, support=tuple(replace(each, weight=weight) for each in others))
 
-    def _run(self, number: int, content: Any, model: nn.Module) -> Any:
+    def _run(self, number: int, model: nn.Module, content: Any) -> Any:
         try:
             # A copy: a model may write to its inputs.
             return self.forward(model, pytree.tree_map_only(Tensor, torch.clone, content))

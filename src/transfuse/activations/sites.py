@@ -107,8 +107,9 @@ class Seen:
 
 
 def observe(
-    model: nn.Module, call: Callable[[nn.Module], Any], *, only: str | None = None, calls: int | None = None
-) -> list[Seen]:
+    model: nn.Module, call: Callable[[nn.Module], Any], *, only: str | None = None, calls: int | None = None,
+    gradients: bool = False,
+) -> list[Seen]:  # fmt: skip
     """The sites of a network in one run, in the order in which it makes them.
 
     Their tensors are copies, since a network may change its own in place.
@@ -118,10 +119,11 @@ def observe(
         call: Runs it.
         only: Name of the weight to look for; default: all.
         calls: The run is stopped when this many sites were seen; default: it goes to its end.
+        gradients: Whether what is seen can be traced back to the weights.
     """
     mode = _Observer(model, only, calls)
     try:
-        with torch.no_grad():
+        with torch.set_grad_enabled(gradients):
             with mode:
                 result = call(model)
             mode.use(pytree.tree_leaves(result))

@@ -3,6 +3,7 @@
 from .coupling import Coupling, CouplingMatrices, Couplings, Plan, coupling_of, packed, reversible
 from .history import Step
 from .matching import Distance, Matching
+from .mismatch import mismatches
 from .objective import objective_of
 from .outputs import Barycenter
 from .problem import Problem
@@ -35,6 +36,7 @@ __all__ = [
     "matched_averaging",
     "merge_many",
     "merged",
+    "mismatches",
     "objective_of",
     "packed",
     "random_target",

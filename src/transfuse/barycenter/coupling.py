@@ -169,7 +169,7 @@ def packed(couplings: Couplings) -> dict[str, Coupling]:
     return found
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class CouplingMatrices(Mapping[str, Tensor]):
     """The couplings of a model as matrices [target units, model units] by space, with signs where units were negated.
 
@@ -177,6 +177,11 @@ class CouplingMatrices(Mapping[str, Tensor]):
     """
 
     couplings: Couplings
+
+    def __repr__(self) -> str:
+        """What kind of coupling each space has; their numbers would fill a screen."""
+        kinds = ", ".join(f"{name}: {type(each).__name__}" for name, each in self.couplings.items())
+        return f"couplings of {len(self)} spaces ({kinds})"
 
     @property
     def reversible(self) -> bool:

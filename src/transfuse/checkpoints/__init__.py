@@ -6,6 +6,7 @@ card. A format is a file of this room and a row of `FORMATS`. Modules only come 
 where transformers alone knows how names on disk become those of a module (`transformers_models`).
 """
 
+from .configured_sizes import sizes_for
 from .format import SHARD, Format, Output
 from .model_card import card, card_path
 from .opening import files_of, fitted, open_checkpoint
@@ -42,5 +43,6 @@ __all__ = [
     "open_transfer",
     "save_module",
     "size_told",
+    "sizes_for",
     "write_checkpoint",
 ]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -65,7 +65,7 @@ def _write(out: Path, output: Output) -> list[Path]:
     with whole_folder(out) as folder:
         for each in companions(output.like):
             shutil.copyfile(each, folder / each.name)
-        config = _with_type(folder / CONFIG, output)
+        config = _fitting(folder / CONFIG, output)
         with _on_disk(output, folder) as stored:
             if sum(entry.bytes for entry in entries_of(stored.tensors).values()) <= output.shard_bytes:
                 SAFETENSORS_FILE.write(folder / WEIGHTS[0], stored)
@@ -88,8 +88,8 @@ def _on_disk(output: Output, folder: Path) -> Iterator[Output]:
         yield output
 
 
-def _with_type(path: Path, output: Output) -> dict[str, Any] | None:
-    """The configuration of a result, in which the type of its numbers is written; nothing if there is none.
+def _fitting(path: Path, output: Output) -> dict[str, Any] | None:
+    """The configuration of a result, in which its sizes and the type of its numbers are written; nothing without one.
 
     Libraries load weights in the type that stands there, whatever type they have.
     """
@@ -100,6 +100,11 @@ def _with_type(path: Path, output: Output) -> dict[str, Any] | None:
     kinds = [entry.dtype for entry in entries_of(output.tensors).values() if entry.dtype.is_floating_point]
     if not isinstance(config, dict) or not kinds:
         return config if isinstance(config, dict) else None
+    for (*parts, last), value in output.sizes.items():
+        place = config
+        for part in parts:
+            place = place.setdefault(part, {})
+        place[last] = value
     most = str(max(dict.fromkeys(kinds), key=kinds.count)).removeprefix("torch.")
     waiting = [config]
     while waiting:  # a model of several parts has a configuration for each
@@ -135,14 +140,14 @@ def companions(like: Checkpoint) -> list[Path]:
     return [each for each in files if not each.name.endswith(NOT_COPIED)]
 
 
-def told_companions(checkpoints: Sequence[Checkpoint], out: Path, *, resized: bool = False) -> str:
+def told_companions(checkpoints: Sequence[Checkpoint], out: Path, sizes: Mapping[tuple[str, ...], int]) -> str:
     """What a folder takes over from its first input, and how to share it, as lines of text; of a file, nothing.
 
     Args:
         checkpoints: The inputs; files of which others have a different one are named, for a tokenizer of the first
             does not suit networks that were trained with another.
         out: The result, as it was written.
-        resized: Whether its tensors have other shapes than those of the first input.
+        sizes: Values that were written into its configuration.
     """
     first, *others = checkpoints
     if first.kind != FORMAT.name or not out.is_dir():
@@ -156,10 +161,9 @@ def told_companions(checkpoints: Sequence[Checkpoint], out: Path, *, resized: bo
     ]
     told = f"from {first.path}: {printable(', '.join(each.name for each in copied)) or 'nothing'}\n"
     told += f"not the same in all inputs: {printable(', '.join(differing))}\n" if differing else ""
-    if resized:
-        told += (
-            f"its {CONFIG} still has the sizes of {first.path}: write those of the result there before it is loaded\n"
-        )
+    if sizes:
+        values = ", ".join(f"{'.'.join(keys)} {value}" for keys, value in sizes.items())
+        told += f"its {CONFIG} has the sizes of the result: {values}\n"
     return f"{told}to share it: hf upload YOUR-NAME/{printable(out.resolve().name)} {printable(str(out))}"
 
 

@@ -11,6 +11,7 @@ from torch import nn
 from ..errors import InputError
 from ..files import check_new
 from ..modules import state_of, ties_of
+from .configured_sizes import described_shapes
 from .format import Output
 from .hugging_face_folder import FORMAT as HUGGING_FACE_FOLDER
 from .opening import open_checkpoint
@@ -50,6 +51,13 @@ def save_module(out: Path, model: nn.Module, provenance: Provenance) -> Path:
 
 def _save_folder(out: Path, model: Any, provenance: Provenance) -> Path:
     """Have transformers write a model of its own, and copy that folder with the provenance and a card."""
+    wanted = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
+    if described_shapes(model.config, type(model)) != wanted:
+        raise InputError(
+            f"{out}: the network has other widths than its configuration, so `from_pretrained` could not load the "
+            "folder; save a file (.safetensors), or fuse folders by the command, which writes sizes: transfuse fuse "
+            "A B -o OUT --width FACTOR"
+        )
     with TemporaryDirectory(dir=out.parent, prefix=f".{out.name}.") as place:
         with quietly():
             model.save_pretrained(place)

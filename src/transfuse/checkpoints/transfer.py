@@ -15,7 +15,6 @@ import torch
 
 from ..errors import InputError
 from ..files import check_new
-from ..lazy import entries_of
 from ..types import State
 from .format import SHARD, Output
 from .hugging_face_folder import told_companions
@@ -52,7 +51,13 @@ class Transfer:
         return origins_of(self.inputs, weights)
 
     def close(
-        self, tensors: State, provenance: Provenance, *, like: Checkpoint, shard_bytes: int = SHARD
+        self,
+        tensors: State,
+        provenance: Provenance,
+        *,
+        like: Checkpoint,
+        shard_bytes: int = SHARD,
+        sizes: Mapping[tuple[str, ...], int] | None = None,
     ) -> tuple[list[Path], str]:
         """Write the result, whole or not at all; gives the files written, and what is to be told of them.
 
@@ -61,12 +66,12 @@ class Transfer:
             provenance: What was done to which inputs.
             like: The input in whose manner it is written.
             shard_bytes: Most bytes of one file, in formats that may have several.
+            sizes: Values for the configuration of a folder, where the result has other widths.
         """
         assert self.out is not None, "a transfer without a place is only read"
-        written = write_checkpoint(self.out, Output(tensors, like, provenance, shard_bytes))
-        shapes = [[entry.shape for entry in entries_of(state).values()] for state in (tensors, like.tensors)]
+        written = write_checkpoint(self.out, Output(tensors, like, provenance, shard_bytes, sizes or {}))
         others = [each for each in self.inputs if each is not like]
-        return written, told_companions([like, *others], self.out, resized=shapes[0] != shapes[1])
+        return written, told_companions([like, *others], self.out, sizes or {})
 
 
 def open_transfer(

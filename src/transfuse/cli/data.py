@@ -49,24 +49,25 @@ def _check_packing(file: Path, flag: str) -> None:
         )
 
 
-def inputs_and_labels(options: Namespace) -> tuple[Tensor, Tensor | None]:
-    """Inputs of --data, in the shape that was asked for, and labels if there are any."""
+def inputs_and_labels(options: Namespace, flag: str = "--data") -> tuple[Tensor, Tensor | None]:
+    """Inputs of the file that a flag names, in the shape that was asked for, and labels if there are any."""
     labels: Tensor | None
-    if options.data == "digits":
+    path = getattr(options, flag.lstrip("-"))
+    if path == "digits":
         from ..demo import digits
 
         inputs, labels = digits("test")
     else:
-        tensors = tensors_in_file(options.data, "--data")
+        tensors = tensors_in_file(path, flag)
         if "inputs" not in tensors:
-            raise InputError(f"--data {options.data} has {', '.join(tensors)}; expected `inputs` (and `labels`)")
+            raise InputError(f"{flag} {path} has {', '.join(tensors)}; expected `inputs` (and `labels`)")
         inputs, labels = tensors["inputs"], tensors.get("labels")
     if options.input_shape:
         try:
             inputs = inputs.reshape(len(inputs), *options.input_shape)
         except RuntimeError as error:
             raise InputError(
-                f"--data {options.data}: inputs of shape {list(inputs.shape[1:])} do not fit --input-shape "
+                f"{flag} {path}: inputs of shape {list(inputs.shape[1:])} do not fit --input-shape "
                 f"{','.join(map(str, options.input_shape))}; change one of them"
             ) from error
     return inputs, labels

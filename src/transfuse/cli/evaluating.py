@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -14,6 +14,8 @@ from ..errors import InputError
 from .data import inputs_and_labels
 from .user_code import blaming, imported
 
+METRICS = ("loss", "error", "accuracy")  # what is known of labeled data
+
 
 def check_measures(options: Namespace) -> None:
     """Refuse to measure with nothing; looked at first, for it costs nothing."""
@@ -22,24 +24,39 @@ def check_measures(options: Namespace) -> None:
 
 
 def evaluation(options: Namespace, model: nn.Module) -> Callable[[nn.Module], Any]:
-    """A function that measures models such as this one."""
+    """A function that measures models such as this one, the metric that counts first."""
     check_measures(options)
+    metric = getattr(options, "metric", None)
     if options.evaluate:
-        return partial(_evaluated, imported(options.evaluate, "--evaluate"), options.evaluate)
+        own = partial(_evaluated, imported(options.evaluate, "--evaluate"), options.evaluate)
+        return partial(_led, own, metric) if metric else own
     inputs, labels = inputs_and_labels(options)
     if labels is None:
         raise InputError(f"--data {options.data} has no `labels`; add them, or pass --evaluate file.py:function")
-    return labeled_evaluation(options, model, inputs, labels)
+    if metric not in (None, *METRICS):
+        raise InputError(f"--metric {metric}: expected one of {', '.join(METRICS)}; for others pass --evaluate")
+    known = labeled_evaluation(options, model, inputs, labels, accuracy=metric == "accuracy")
+    return partial(_led, known, metric) if metric else known
+
+
+def _led(function: Callable[[nn.Module], Any], metric: str, model: nn.Module) -> Any:
+    """What a function says about a model, with a metric first."""
+    found = function(model)
+    values = found if isinstance(found, Mapping) else {"value": found}
+    if metric not in values:
+        raise InputError(f"--metric {metric}: --evaluate gives {', '.join(map(str, values))}; name one of them")
+    return {metric: values[metric], **values}
 
 
 def labeled_evaluation(
-    options: Namespace, model: nn.Module, inputs: Tensor, labels: Tensor
+    options: Namespace, model: nn.Module, inputs: Tensor, labels: Tensor, *, accuracy: bool = False
 ) -> Callable[[nn.Module], Any]:
-    """Loss and error on labeled inputs, once it is clear that the model takes them."""
-    from ..landscape import evaluator
+    """Loss and error on labeled inputs, and accuracy if it is wanted, once it is clear that the model takes them."""
+    from ..landscape import classification, classification_with_accuracy, evaluator
 
     _check_labeled(model, inputs, labels, f"--data {options.data}")
-    return evaluator(list(zip(inputs.split(options.batch_size), labels.split(options.batch_size), strict=True)))
+    batches = list(zip(inputs.split(options.batch_size), labels.split(options.batch_size), strict=True))
+    return evaluator(batches, scores=classification_with_accuracy if accuracy else classification)
 
 
 def _evaluated(function: Callable[[nn.Module], Any], spec: str, model: nn.Module) -> Any:

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+import time
 from argparse import Namespace
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from ..arguments import check_arguments, optional
 from ..barycenter import in_form_of
 from ..checkpoints import SHARD, Provenance, size_told
 from ..corrections import AUTO_AIM, ChosenCorrection
 from ..errors import FusionError, InputError, printable
 from ..files import check_new
 from ..fusing import FusedStates, Fusion, Ready, Wanted, Widths, fused_networks, fused_states
+from ..fusing.budgets import BUDGET
 from ..fusing.verifying import NOT_RUN
-from ..lazy import Entry, LazyState, as_lazy, entries_of, in_type
+from ..lazy import Entry, LazyState, entries_of, in_type
 from ..methods import Chosen
 from ..types import State
 from .architectures import blueprint
@@ -29,8 +32,9 @@ from .jobs import Job, chosen_method, prepared, wanted_type
 from .places import check_places
 from .planning import estimate, told_plan
 from .records import Outcome
+from .resizing import check_describable, sizes_of_result
 from .retelling import command, told_options
-from .values import pairs, widths_in
+from .values import classes_in, pairs, widths_in
 from .verbs import VERBS
 
 Labeled = tuple[Tensor | None, Tensor | None]  # inputs and labels
@@ -47,27 +51,35 @@ def fuse_as_file_says(options: Namespace) -> Outcome:
 
 def fuse(options: Namespace) -> Outcome:
     """Checkpoints in, one checkpoint out."""
+    started = time.perf_counter()
+    check_arguments(**{"--budget": (options.budget, optional(BUDGET))})
     chosen = chosen_method(options)
-    correction = ChosenCorrection.of(options.correct or chosen.row.correct, options.aim or AUTO_AIM)
+    if options.classes and not options.heads:
+        raise InputError("--classes names the outputs of heads that are joined; pass --heads join as well")
+    correction = ChosenCorrection.of(options.correct or chosen.row.correct, options.aim or AUTO_AIM, options.seed)
     job = _checked_job(options, chosen, options.models)
     if len(job.checkpoints) == 1 and not (options.target or options.width):
         raise InputError(
             "one checkpoint alone is only fused into another width: pass more checkpoints, --width or --target"
         )
     widths, target = _target(options, job)
-    ready = Ready.of(_lazy_states(job), job.layout, weights=options.weights, widths=widths)
+    ready = job.ready(options.weights, widths)
+    check_describable(job, Path(options.out), ready.widths)
     with_modules = _needs_modules(options, job, chosen)
     if options.dry_run:
         return _plan(options, job, chosen, correct=with_modules)
     if not with_modules:
-        return _written(options, job, chosen, _fused_as_states(options, chosen, ready), NOT_RUN)
+        fused = _fused_as_states(options, chosen, ready)
+        fused = replace(fused, heads=job.joined.heads) if job.joined else fused
+        return _written(options, job, chosen, _timed(fused, started), NOT_RUN)
     fusion, labeled = _fused_as_modules(options, job, target or widths, chosen, correction)
-    outcome = _written(options, job, chosen, _corrected_states(fusion))
+    outcome = _written(options, job, chosen, _timed(_corrected_states(fusion), started))
     return _with_report(options, fusion, labeled, outcome) if options.report else outcome
 
 
 def align(options: Namespace) -> Outcome:
     """A checkpoint in the order of another one; its function stays the same."""
+    started = time.perf_counter()
     chosen = chosen_method(options)
     job = _checked_job(options, chosen, [options.to, options.model_file])
     if options.dry_run:
@@ -78,18 +90,17 @@ def align(options: Namespace) -> Outcome:
             f"{options.model_file} has other widths than {options.to}: {other} against {own}; only checkpoints of the "
             "same widths can be aligned"
         )
-    states = _lazy_states(job)
-    ready = Ready.of(states, job.layout)
+    ready = job.ready(None, {})
     fused = _fused_as_states(options, chosen, ready)
     twin = fused.aligned[1]
     layout = ready.layout_for(chosen.row)
-    twin = in_form_of(states[0], twin, layout, fused.rotated, balance=chosen.row.balance)
-    return _written(options, job, chosen, replace(fused, state=twin, weights=(0.0, 1.0)), NOT_RUN)
+    twin = in_form_of(ready.states[0], twin, layout, fused.rotated, balance=chosen.row.balance)
+    return _written(options, job, chosen, _timed(replace(fused, state=twin, weights=(0.0, 1.0)), started), NOT_RUN)
 
 
-def _lazy_states(job: Job) -> list[LazyState]:
-    """The tensors of each checkpoint, read when they are needed."""
-    return [as_lazy(state) for state in job.states]
+def _timed(fused: FusedStates, started: float) -> FusedStates:
+    """What was fused, with the time that all of it took: reading, tracing, matching, corrections."""
+    return replace(fused, seconds=time.perf_counter() - started)
 
 
 def _fused_as_states(options: Namespace, chosen: Chosen, ready: Ready) -> FusedStates:
@@ -105,8 +116,10 @@ def _fused_as_modules(
     """Fuse modules, which activations, corrections and reports need; gives the data that it read, too."""
     data, labels = inputs_and_labels(options) if options.data else (None, None)
     wanted = Wanted(
-        job.inputs, correction, layout=job.layout, weights=options.weights, target=target or None, data=data,
+        job.inputs, correction, layout=job.layout, weights=options.weights, target=target or None,
+        budget=options.budget, data=data,
         terms=options.terms, synthetic=not options.no_synthetic, seed=options.seed, progress=not options.quiet,
+        heads=options.heads, classes=classes_in(options.classes),
     )  # fmt: skip
     return fused_networks(job.modules(), chosen, wanted), (data, labels)
 
@@ -121,34 +134,43 @@ def _with_report(options: Namespace, fusion: Fusion, labeled: Labeled, outcome: 
         fusion.report(options.report, evaluate=evaluate)
     except (FusionError, OSError) as error:
         raise FusionError(f"the checkpoint {options.out} is written and whole; the report is not: {error}") from error
-    files = [*outcome.data["files"], options.report]
+    files = [*outcome.data["files"], *_pages(options)]
     return replace(outcome, data={**outcome.data, "files": files}, text=f"{outcome.text}, {options.report}")
+
+
+def _pages(options: Namespace) -> tuple[str, str]:
+    """The page about a fusion, and its preview card."""
+    from ..report import card_beside  # most fusions do without templates
+
+    return options.report, str(card_beside(options.report))
 
 
 def _corrected_states(fusion: Fusion) -> FusedStates:
     """What was fused, with the state of the corrected network."""
     done = fusion.correction.method
-    status = fusion.states.status if done == "none" else f"{fusion.states.status}; corrected by {done}"
-    return replace(fusion.states, state=fusion.model.state_dict(), status=status)
+    told = [fusion.states.status, f"corrected by {done}" if done != "none" else "", str(fusion.budget or "")]
+    return replace(fusion.states, state=fusion.model.state_dict(), status="; ".join(filter(None, told)))
 
 
 def _checked_job(options: Namespace, chosen: Chosen, paths: list[str]) -> Job:
     """Checkpoints and their layout; where the result goes is looked at first, for it costs nothing."""
     if getattr(options, "report", None):
-        check_new(options.report, force=options.force)
+        for path in _pages(options):
+            check_new(path, force=options.force)
     return prepared(options, chosen, paths, Path(options.out))
 
 
 def _target(options: Namespace, job: Job) -> tuple[Widths, Any]:
     """Widths that are wanted, and the module that was named for them, if one was."""
-    if options.target and options.width:
-        raise InputError("--width and --target both say how wide the result is; pass one of them")
+    given = [f"--{name}" for name in ("width", "target", "budget") if getattr(options, name)]
+    if len(given) > 1:
+        raise InputError(f"{' and '.join(given)} both say how wide the result is; pass one of them")
     if not options.target:
         return options.width or {}, None
     if len(options.target) > 1 or "=" in options.target[0]:
         return widths_in(options.target), None
     model = blueprint(options.target[0], pairs(options.target_args, "--target-args"), "--target").build()
-    return job.layout.widths(model.state_dict()), model
+    return job.widths(model.state_dict()), model
 
 
 def _needs_modules(options: Namespace, job: Job, chosen: Chosen) -> bool:
@@ -156,9 +178,11 @@ def _needs_modules(options: Namespace, job: Job, chosen: Chosen) -> bool:
 
     Not for an exported program: it runs on as many inputs as it was exported with, and no others.
     """
-    asked = options.data or options.correct or options.terms or options.report
+    asked = options.data or options.correct or options.terms or options.report or options.budget
     if asked and options.low_memory:
-        raise InputError("--low-memory works on tensors alone; leave out --data, --terms, --correct and --report")
+        raise InputError(
+            "--low-memory works on tensors alone; leave out --data, --terms, --correct, --report and --budget"
+        )
     by_default = chosen.row.correct != "none" and not options.no_synthetic
     able = job.build is not None and not options.low_memory and not str(options.model).endswith(".pt2")
     return bool(asked or (by_default and able))
@@ -174,10 +198,10 @@ def _plan(options: Namespace, job: Job, chosen: Chosen, *, correct: bool) -> Out
     text = (
         "\n".join(f"input:  {row}" for row in rows)
         + f"\noutput: {options.out}{' (replaces what is there)' if Path(options.out).exists() else ''}"
-        + f"\nmethod: {options.method}, seed {options.seed}\n{told_plan(plan)}\nNothing was written (--dry-run)."
+        + f"\nmethod: {chosen.method}, seed {options.seed}\n{told_plan(plan)}\nNothing was written (--dry-run)."
     )
     inputs = [str(checkpoint.path) for checkpoint in job.checkpoints]
-    data = {"inputs": inputs, "out": options.out, "method": options.method, "tensors": len(first.tensors), **plan}
+    data = {"inputs": inputs, "out": options.out, "method": chosen.method, "tensors": len(first.tensors), **plan}
     return Outcome(data, text, asked=True)
 
 
@@ -186,23 +210,26 @@ def _written(options: Namespace, job: Job, chosen: Chosen, fused: FusedStates, n
     first = job.checkpoints[0 if options.verb == "fuse" else 1]
     objective = fused.history[-1].objective
     provenance = Provenance(
-        job.transfer.origins(fused.weights), options.verb, options.method, chosen.row.citation,
+        job.transfer.origins(fused.weights), options.verb, chosen.method, chosen.row.citation,
         told_options(options), options.seed, fused.status, objective, command(options),
     )  # fmt: skip
     tensors = _in_types(fused.state, entries_of(first.tensors), wanted_type(options))
-    written, further = job.transfer.close(tensors, provenance, like=first, shard_bytes=options.shard_size or SHARD)
+    sizes = sizes_of_result(job, Path(options.out), fused.state)
+    written, further = job.transfer.close(
+        tensors, provenance, like=first, shard_bytes=options.shard_size or SHARD, sizes=sizes
+    )
     files = list(map(str, written))
     data = {
-        "out": options.out, "files": files, "method": options.method,
+        "out": options.out, "files": files, "method": chosen.method,
         "weights": list(fused.weights), "status": fused.status, "objective": objective,
-        "seconds": round(fused.seconds, 3), "seed": options.seed, "widths": job.layout.widths(job.states[0]),
+        "seconds": round(fused.seconds, 3), "seed": options.seed, "widths": job.widths(fused.state),
+        **({"heads": asdict(fused.heads)} if fused.heads else {}),
     }  # fmt: skip
     done = f"fused {len(job.checkpoints)} checkpoints" if options.verb == "fuse" else "aligned"
     wrapped = [f"{each.path}: the state was found {found}\n" for each in job.checkpoints
                if (found := each.told_wrapping)]  # fmt: skip
-    text = f"{''.join(wrapped)}{done} by {options.method} in {fused.seconds:.1f} s ({fused.status})"
-    if note:
-        text += f"\n{note}"
+    text = f"{''.join(wrapped)}{done} by {chosen.method} in {fused.seconds:.1f} s ({fused.status})"
+    text += "".join(f"\n{told}" for told in (fused.heads, note) if told)
     if options.verbose:
         text += f"\nobjective {objective}\n{job.layout}"
     return Outcome(data, "\n".join(filter(None, [text, f"wrote {', '.join(map(printable, files))}", further])))

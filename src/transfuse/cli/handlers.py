@@ -24,6 +24,10 @@ def handler_of(verb: str) -> Handler:
             from .measuring import barrier, plane, report
 
             return {"barrier": barrier, "plane": plane, "report": report}[verb]
+        case "compare":
+            from .comparing import compare
+
+            return compare
         case "trace":
             from .tracing import trace
 

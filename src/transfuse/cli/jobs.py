@@ -11,7 +11,7 @@ import warnings
 from argparse import Namespace
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,15 +21,17 @@ from torch import nn
 from ..checkpoints import Checkpoint, Transfer, open_transfer
 from ..errors import InputError, LayoutError, listing
 from ..files import read_text
-from ..fusing.checking import told_classes
+from ..fusing import Ready, Widths
+from ..fusing.checking import check_fit, told_classes
+from ..fusing.heads import Joined
 from ..layout import Axis, Fixed, Layout, parse
-from ..lazy import entries_of
+from ..lazy import as_lazy, entries_of
 from ..methods import Chosen
-from ..modules import ties_of, with_state
+from ..modules import shares_of, ties_of, with_state
 from ..tracing import trace
 from ..types import State
 from .architectures import Blueprint, architecture_named, blueprint, example_inputs
-from .values import pairs
+from .values import classes_in, pairs
 
 NEEDED = (
     "the architecture is needed: pass --model SPEC, or --layout FILE for state dicts alone; only folders with a "
@@ -48,12 +50,32 @@ class Job:
         layout: Which axes move together.
         inputs: Example inputs, if there is a model.
         build: Makes a module of the architecture, if there is a model.
+        joined: Where the outputs of each checkpoint are placed, if their heads are joined.
     """
 
     transfer: Transfer
     layout: Layout
     inputs: Any = None
     build: Callable[[], nn.Module] | None = None
+    joined: Joined | None = None
+
+    def widths(self, state: State) -> dict[str, int]:
+        """The widths of the spaces in a state, with whatever number of outputs."""
+        if self.joined is None:
+            return self.layout.widths(entries_of(state))
+        return self.joined.layout(self.layout).widths(self.joined.placed_alike(state))
+
+    def ready(self, weights: Sequence[float] | None, widths: Widths) -> Ready:
+        """The checkpoints as lazy states that can be fused, with their outputs among those of all if heads are joined.
+
+        Raises:
+            InputError: there are other numbers of weights, or the target cannot have these widths.
+        """
+        states = [as_lazy(state) for state in self.states]
+        if self.joined is None:
+            return Ready.of(states, self.layout, weights=weights, widths=widths)
+        placed, layout = self.joined.all_placed(states), self.joined.layout(self.layout)
+        return Ready.of(placed, layout, weights=weights, widths=widths)
 
     @property
     def checkpoints(self) -> tuple[Checkpoint, ...]:
@@ -105,8 +127,22 @@ def prepared(options: Namespace, chosen: Chosen, paths: Sequence[str], out: Path
         job = Job(opened.fitted(list(given.tensors), {}), given)
     else:
         raise InputError(NEEDED)
+    if getattr(options, "heads", None):
+        return _with_heads(options, job)
     _check_shapes(job)
     return job
+
+
+def _with_heads(options: Namespace, job: Job) -> Job:
+    """Checkpoints whose outputs are placed among those of all.
+
+    Raises:
+        InputError: classes do not add up, or the checkpoints differ in more than their outputs.
+    """
+    shares = shares_of(options.weights, len(job.checkpoints))
+    joined = Joined.of(job.layout, job.states, shares, classes_in(options.classes))
+    check_fit(joined.layout(job.layout), joined.all_placed(job.states))
+    return replace(job, joined=joined)
 
 
 def _opened(options: Namespace, paths: Sequence[str], out: Path | None) -> Transfer:
@@ -118,7 +154,7 @@ def _opened(options: Namespace, paths: Sequence[str], out: Path | None) -> Trans
 
 def _is_plain_average(options: Namespace, chosen: Chosen) -> bool:
     """Whether tensors are averaged as they are, and nothing else is asked for: no network is needed for that."""
-    others = ("model", "data", "terms", "correct", "report", "target", "width")
+    others = ("model", "data", "terms", "correct", "report", "target", "width", "budget", "heads")
     return options.verb == "fuse" and not chosen.row.matches and not any(getattr(options, name) for name in others)
 
 
@@ -142,7 +178,8 @@ def chosen_method(options: Namespace) -> Chosen:
     """
     chosen = Chosen.of(options.method, pairs(options.option, "--option"))
     terms = getattr(options, "terms", None) or chosen.row.terms
-    if terms in ("activations", "both") and not getattr(options, "data", None):
+    given = getattr(options, "data", None) or getattr(options, "unlabeled", None)
+    if terms in ("activations", "both") and not given:
         raise InputError(f"--method {options.method} matches units by {terms}: pass inputs for that (--data)")
     return chosen
 

@@ -75,7 +75,20 @@ TARGET = (
         ("--width",), "how many times as wide as the first model the result is, such as 1.25", "target", "FACTOR",
         factor, told=True, again=True,
     ),
+    Option(
+        ("--budget",), "parameters that the result may have, or operations: 1.5M, 1.3x, '1.3x operations'", "target",
+        "AMOUNT", told=True, again=True,
+    ),
     Option(("--target-args",), "arguments of the target's factory", "target", pairs=True, again=True),
+    Option(
+        ("--heads",), "join: the result has the outputs of all inputs, which have other classes", "target",
+        choices=("join",), told=True, again=True,
+    ),
+    Option(
+        ("--classes",),
+        "with --heads, for each input the classes of its outputs: names or numbers with commas between them, or a file "
+        "with one on each line", "target", "CLASSES", number="+", is_path=True, told=True, again=True,
+    ),
 )  # fmt: skip
 
 BATCH_SIZE = Option(("--batch-size",), "inputs at a time (default: 500)", "data", "N", count, default=500)
@@ -85,11 +98,11 @@ UNLABELED = (
     BATCH_SIZE,
 )
 LABELED = (
-    Option(("--data",), f"labeled inputs: {_DATA}", "data", "FILE", is_path=True),
+    Option(("--data",), f"labeled inputs: {_DATA}", "data", "FILE", is_path=True, again=True),
     BATCH_SIZE,
     Option(
         ("--evaluate",), "instead of --data: module:function or file.py:function, from a model to a number or a dict",
-        "data", "SPEC", is_path=True,
+        "data", "SPEC", is_path=True, again=True,
     ),
     Option(
         ("--reset-batchnorm",),
@@ -98,11 +111,22 @@ LABELED = (
     ),
 )  # fmt: skip
 
+METRIC = Option(
+    ("--metric",),
+    "what counts: loss, error or accuracy, in percent (default: loss); of --evaluate, one of its names", "data", "NAME",
+    again=True,
+)  # fmt: skip
+MATCHING = Option(
+    ("--unlabeled",), f"inputs for matching and corrections, of which no labels are read: {_DATA}", "data", "FILE",
+    is_path=True, again=True,
+)  # fmt: skip
+
+TERMS = Option(
+    ("--terms",), "what units are matched by; activations and both need --data", "corrections",
+    choices=("weights", "activations", "both"), told=True, again=True,
+)  # fmt: skip
 CORRECTIONS = (
-    Option(
-        ("--terms",), "what units are matched by; activations and both need --data", "corrections",
-        choices=("weights", "activations", "both"), told=True, again=True,
-    ),
+    TERMS,
     Option(
         ("--correct",),
         f"the correction at the end: {', '.join(CORRECTION_NAMES)}, auto or none (default: that of the method; it sees "
@@ -164,7 +188,12 @@ WORK = (
 
 BARRIER = (
     Option(("--points",), "points on the way (default: 25)", "barrier", "N", count, default=25),
-    Option(("--align",), "first bring both networks to a common order and scale", "barrier", switch=True),
+    Option(
+        ("--align",),
+        "also bring both networks to a common order and scale, and measure the way between them then",
+        "barrier",
+        switch=True,
+    ),
     Option(("--at-most",), "exit with 1 if the barrier of the first metric is higher", "barrier", "X", float),
 )
 PLANE = (
@@ -173,6 +202,23 @@ PLANE = (
         ("--margin",), "space around the three, in parts of their extent (default: 0.2)", "plane", "X", float,
         default=0.2,
     ),
+)  # fmt: skip
+COMPARISON = (
+    Option(
+        ("-o", "--out"), "the folder for tables, figures and numbers; a second run goes on there", "result", "FOLDER",
+        required=True, is_path=True, writes=True, again=True,
+    ),
+    Option(("--group-size",), "checkpoints in a group (default: 2)", "comparison", "N", count, default=2, again=True),
+    Option(
+        ("--methods",), "what is compared, with arguments if wanted: ot wb:epsilon=0.02 auto auto:target=1.5 "
+        "auto:data=null (default: vanilla ot wb auto)", "comparison", "NAME", number="+", again=True,
+    ),
+    Option(("--points",), "points on each barrier (default: 11)", "comparison", "N", count, default=11, again=True),
+    Option(
+        ("--planes",), "measure a plane for each method, on the first group, with so many points along each side",
+        "comparison", "N", count, again=True,
+    ),
+    Option(("--seed",), "seed of everything random (default: 0)", "comparison", "N", seed, default=0, again=True),
 )  # fmt: skip
 
 

@@ -35,7 +35,7 @@ def estimate(job: Job, method: Method, out_bytes: int, *, low_memory: bool, corr
         for checkpoint in job.checkpoints
         for entry in entries_of(checkpoint.tensors).values()
     )
-    widths = job.layout.widths(job.checkpoints[0].tensors)
+    widths = job.widths(job.checkpoints[0].tensors)
     operations = sum(
         2.0 * torch.Size(entries[tensor].shape).numel() * widths[space]
         for tensor, axes in job.layout.tensors.items()

@@ -21,13 +21,13 @@ def told_options(options: Namespace) -> dict[str, Any]:
     return told
 
 
-def command(options: Namespace) -> str:
-    """A command that does it again; files by their names, wherever they were."""
+def command(options: Namespace, *, folders: bool = False) -> str:
+    """A command that does it again; files by their names, wherever they were, unless their folders are wanted."""
     words = ["transfuse", options.verb]
     for option in VERBS[options.verb].options:
         if option.again:
             value = getattr(options, option.name)
-            words += typed(option, _without_folders(value) if option.is_path else value)
+            words += typed(option, _without_folders(value) if option.is_path and not folders else value)
     return shlex.join(words)
 
 

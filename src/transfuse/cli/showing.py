@@ -13,9 +13,9 @@ from .records import Outcome
 
 def methods(options: Namespace) -> Outcome:
     """The table of methods, or one row of it."""
-    from ..methods import METHODS, method_named
+    from ..methods import METHODS, method_key
 
-    rows = METHODS if options.name is None else {options.name: method_named(options.name)}
+    rows = METHODS if options.name is None else {(key := method_key(options.name)): METHODS[key]}
     data = {
         name: {"summary": row.summary, "citation": row.citation, "options": row.options} for name, row in rows.items()
     }

@@ -1,13 +1,15 @@
-"""Texts that a user types as values: shapes, counts, sizes, pairs."""
+"""Texts that a user types as values: shapes, counts, sizes, pairs, classes."""
 
 from __future__ import annotations
 
 from argparse import ArgumentTypeError
 from collections.abc import Sequence
 from math import inf
+from pathlib import Path
 from typing import Any
 
 from ..errors import InputError
+from ..files import read_text
 
 
 def shape(text: str) -> tuple[int, ...]:
@@ -77,6 +79,24 @@ def factor(text: str) -> float:
     return value
 
 
+def classes_in(texts: Sequence[str] | None) -> list[list[str]] | list[list[int]] | None:
+    """`["cat,dog", "ship.txt"]` as `[["cat", "dog"], ["ship", ...]]`: the classes of each input that --classes names.
+
+    If all of them are numbers, they are read as such.
+
+    Raises:
+        InputError: a file cannot be read, or a class has no name.
+    """
+    if not texts:
+        return None
+    found = [read_text(text).splitlines() if Path(text).is_file() else text.split(",") for text in texts]
+    names = [[name.strip() for name in own] for own in found]
+    if empty := [text for text, own in zip(texts, names, strict=True) if not all(own)]:
+        raise InputError(f"--classes {empty[0]!r}: a class has no name; expected names with commas between them: a,b,c")
+    numbers = all(name.isdecimal() for own in names for name in own)
+    return [[int(name) for name in own] for own in names] if numbers else names
+
+
 def widths_in(texts: Sequence[str]) -> dict[str, int | float]:
     """`["conv.out=32", "fc*=1.5"]` as `{"conv.out": 32, "fc*": 1.5}`: the widths of spaces that --target names."""
     found: dict[str, int | float] = {}
@@ -90,3 +110,16 @@ def widths_in(texts: Sequence[str]) -> dict[str, int | float]:
                 "one model such as mlplarge"
             ) from error
     return found
+
+
+def short_names(paths: Sequence[str]) -> dict[str, str]:
+    """What files are called in tables and figures: their names without endings; as typed, where two would be alike.
+
+    Example:
+        >>> short_names(["runs/a.pt", "runs/b.pt"])
+        {'runs/a.pt': 'a', 'runs/b.pt': 'b'}
+        >>> short_names(["one/a.pt", "two/a.pt"])
+        {'one/a.pt': 'one/a.pt', 'two/a.pt': 'two/a.pt'}
+    """
+    short = {path: Path(path).stem if Path(path).suffix else Path(path).name for path in paths}
+    return short if len(set(short.values())) == len(short) else {path: path for path in paths}

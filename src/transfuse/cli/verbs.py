@@ -5,17 +5,21 @@ from __future__ import annotations
 from .options import (
     ARCHITECTURE,
     BARRIER,
+    COMPARISON,
     CORRECTIONS,
     DRY_RUN,
     FIGURES,
     FORCE,
     LABELED,
     LAYOUT,
+    MATCHING,
     MESSAGES,
     METHOD,
+    METRIC,
     PLANE,
     RESULT,
     TARGET,
+    TERMS,
     TRACE,
     UNLABELED,
     WEIGHTS,
@@ -57,25 +61,37 @@ VERBS: dict[str, Verb] = {
     ),
     "barrier": Verb(
         "measure the loss on the way from one checkpoint to another",
-        (checkpoints(2, "two of one architecture and width"), *FIGURES, *ARCHITECTURE, *METHOD, *LABELED, *BARRIER,
-         *WORK, *MESSAGES),
+        (checkpoints(2, "two of one architecture and width"), *FIGURES, *ARCHITECTURE, *METHOD, TERMS, *LABELED,
+         MATCHING, METRIC, *BARRIER, *WORK, *MESSAGES),
         """
   transfuse barrier a.pt b.pt --model mlpnet --data test.safetensors -o barrier.json --plot barrier.svg
+  transfuse barrier a.pt b.pt --model mlpnet --data test.safetensors --metric accuracy --align --plot both.svg
+  transfuse barrier a.pt b.pt --model mlpnet --data test.safetensors --align --method activation --unlabeled train.npz
   transfuse barrier a.pt b.pt --model mlpnet --evaluate checks.py:accuracy --align
 """,
     ),
     "plane": Verb(
         "measure the loss on the plane through three checkpoints",
-        (checkpoints(3, "three of one architecture and width"), *FIGURES, *ARCHITECTURE, *LABELED, *PLANE, *WORK,
-         *MESSAGES),
+        (checkpoints(3, "three of one architecture and width"), *FIGURES, *ARCHITECTURE, *LABELED, METRIC, *PLANE,
+         *WORK, *MESSAGES),
         """
   transfuse plane a.pt b.pt b-aligned.pt --model mlpnet --data test.safetensors --plot plane.svg
+""",
+    ),
+    "compare": Verb(
+        "compare methods on groups of checkpoints, beside their controls",
+        (checkpoints(None, "the networks, group after group"), *COMPARISON, FORCE, *ARCHITECTURE, *LABELED[:-1],
+         MATCHING, METRIC, *WORK, *MESSAGES),
+        """
+  transfuse compare a0.pt b0.pt a1.pt b1.pt -o out --model mlpnet --data test.safetensors --unlabeled train.npz
+  transfuse compare a.pt b.pt c.pt -o out --group-size 3 --model mlpnet --data test.npz --methods vanilla wb auto
 """,
     ),
     "report": Verb(
         "fuse, measure, and write one page about it",
         (checkpoints(None, "two or more"),
          Option(("-o", "--out"), "the page (.html)", "result", "FILE", required=True, is_path=True, writes=True),
+         Option(("--url",), "where the page will be: previews of links ask for whole addresses", "result", "URL"),
          FORCE,
          *ARCHITECTURE, *METHOD, WEIGHTS, *LABELED, *WORK, *MESSAGES),
         """

@@ -1,6 +1,6 @@
 """Corrections of fused networks by inputs without labels: batch-norm statistics, repair, refit."""
 
-from .aims import AIMS, AUTO_AIM
+from .aims import AIMS, AUTO_AIM, MEAN
 from .batch_norm import norms_of
 from .choose import Uncorrected, best_of, candidates, correct
 from .chosen import ChosenCorrection
@@ -14,6 +14,7 @@ __all__ = [
     "AUTO",
     "AUTO_AIM",
     "CORRECTIONS",
+    "MEAN",
     "NONE",
     "ChosenCorrection",
     "Control",

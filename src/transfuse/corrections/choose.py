@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from torch import nn
 
 from ..activations import Batches, observe
-from ..arguments import FUNCTION, NETWORK, NETWORKS, PROGRESS, SWITCH, TEXT, WEIGHTS, check_arguments, optional
+from ..arguments import FUNCTION, NETWORK, NETWORKS, PROGRESS, SEED, SWITCH, TEXT, WEIGHTS, check_arguments, optional
 from ..errors import InputError, listing
 from ..layout import LAYOUT, Layout
 from ..modules import alone, check_copies, live_tensors, shares_of, undisturbed, unwrapped
@@ -37,7 +37,7 @@ SYNTHETIC_WEIGHT = 0.1  # what a synthetic sample counts beside one of data
 def correct(  # noqa: PLR0913
     model: nn.Module, data: Any, parents: Sequence[nn.Module] | None = None, *, method: str = "auto",
     weights: Sequence[float] | None = None, layout: Layout | None = None, forward: Forward | None = None,
-    biases: bool = False, aim: str = AUTO_AIM, progress: Progress = False,
+    biases: bool = False, aim: str = AUTO_AIM, seed: int = 0, progress: Progress = False,
 ) -> nn.Module:  # fmt: skip
     """A copy of a fused network, corrected by inputs without labels.
 
@@ -54,6 +54,7 @@ def correct(  # noqa: PLR0913
         biases: Layers without a bias may get one.
         aim: What is aimed at: `mean`, the mean of the parents' outputs; `evidence`, the mean of what they hold for each
             class; or `auto`: evidence where some classes are named by some of the parents only.
+        seed: For a correction that has something random, as distillation has.
         progress: Show how far it is, as in `fuse`.
 
     Returns:
@@ -68,7 +69,7 @@ def correct(  # noqa: PLR0913
     check_arguments(
         model=(model, NETWORK), parents=(parents, optional(NETWORKS)), method=(method, TEXT),
         weights=(weights, optional(WEIGHTS)), layout=(layout, optional(LAYOUT)), forward=(forward, optional(FUNCTION)),
-        biases=(biases, SWITCH), aim=(aim, TEXT), progress=(progress, PROGRESS),
+        biases=(biases, SWITCH), aim=(aim, TEXT), seed=(seed, SEED), progress=(progress, PROGRESS),
     )  # fmt: skip
     model, given = unwrapped(model), [unwrapped(parent) for parent in parents or ()]
     check_copies(model, "model")
@@ -77,7 +78,7 @@ def correct(  # noqa: PLR0913
     batches = Batches.of(data, forward=forward)
     shares = shares_of(weights, len(given))
     with watching(progress, "correcting") as watch:
-        start = Uncorrected(model, given, shares, batches, biases, units=units, aim=checked_aim(aim))
+        start = Uncorrected(model, given, shares, batches, biases, units=units, aim=checked_aim(aim), seed=seed)
         result, done = best_of(rows, start, watch, forced=method != AUTO)
     result.correction, result.recalibration = done, OldAttribute(".recalibration")  # type: ignore[assignment]
     return result
@@ -98,6 +99,7 @@ class Uncorrected:
         units: How units of the parents become units of the network; none where no layout is known.
         carried: Whether what comes out at the sites of the parents must be carried to these units first.
         aim: What is aimed at: a row of `AIMS`, or `auto`: by whether the parents name the same classes.
+        seed: For what is random.
     """
 
     model: nn.Module
@@ -109,11 +111,12 @@ class Uncorrected:
     units: Units | None = None
     carried: bool = False
     aim: str = AUTO_AIM
+    seed: int = 0
 
     def task(self, network: nn.Module) -> Task:
         """The task of changing a network, which may be changed."""
         carry = self.units.made(self.weights, network).carry() if self.units and self.carried else ()
-        return Task(network, self.parents, self.weights, self.batches, carry=carry, units=self.units)
+        return Task(network, self.parents, self.weights, self.batches, carry=carry, units=self.units, seed=self.seed)
 
     def batches_for(self, row: str) -> Batches:
         """The inputs that a correction goes by."""
@@ -127,6 +130,47 @@ class Uncorrected:
         return self.batches.supported_by(self.synthetic, weight=SYNTHETIC_WEIGHT)
 
 
+@dataclass(frozen=True, eq=False)
+class _Trials:
+    """Corrections that were made, each to a network of its own, from what they start with.
+
+    Args:
+        task: What to correct, with its aim.
+        start: What is to be corrected, and by which inputs.
+        networks: By correction, the network that it made.
+        selections: By correction, what its network was made of, where units were selected.
+        began: By correction, the one that it went on from, where it did.
+    """
+
+    task: Task
+    start: Uncorrected
+    networks: dict[str, nn.Module]
+    selections: dict[str, Selection | None] = field(default_factory=dict)
+    began: dict[str, str] = field(default_factory=dict)
+
+    def make(self, name: str, step: Callable[[int, int], None]) -> None:
+        """Make one more correction; one that goes on from others begins with the best of those that were made."""
+        row, before, task = CORRECTIONS[name], NONE, self.task
+        if earlier := [each for each in row.after if each in self.networks]:
+            scores = self.scores()
+            before = self.began[name] = min(earlier, key=lambda each: scores[each])
+        selection = self.selections.get(before)
+        if selection is not None and self.start.units is not None:
+            task = replace(task, parents=self.start.units.parents, carry=selection.carry)
+        self.networks[name] = copy.deepcopy(self.networks[before])
+        task = replace(task, network=self.networks[name], batches=self.start.batches_for(name), step=step)
+        self.selections[name] = row.apply(task) or selection
+
+    def scores(self) -> dict[str, float]:
+        """How far the outputs of each network are from what is aimed at."""
+        judging = replace(self.task, batches=self.start.supported)
+        return {name: judging.disagreement(network) for name, network in self.networks.items()}
+
+    def told_start(self, name: str) -> str:
+        """What a correction that goes on from others does, and from which it went on; empty for any other."""
+        return f"{CORRECTIONS[name].summary}: {self.began[name]}" if name in self.began else ""
+
+
 @alone()
 def best_of(
     rows: Sequence[str], start: Uncorrected, watch: Watch = unwatched, *, forced: bool = False
@@ -137,44 +181,43 @@ def best_of(
         rows: Names of the corrections to try.
         start: What is to be corrected.
         watch: Is told of each correction.
-        forced: Whether the correction is made even if the network was better without.
+        forced: Whether the last correction is made even if the network was better without.
     """
     own = copy.deepcopy(start.model)
     with undisturbed(own, *start.parents):
         task, why = aiming(start.task(own), start.aim)
         if start.biases:
             _add_biases(task)
-        tried: dict[str, nn.Module] = {} if forced else {NONE: own}
-        made: dict[str, Selection | None] = {}
+        trials = _Trials(task, start, {NONE: own})
         for number, name in enumerate(rows):
-            tried[name] = copy.deepcopy(own)
-            step = _stage(watch, name, number, len(rows))
-            own_task = replace(task, network=tried[name], batches=start.batches_for(name), step=step)
-            made[name] = CORRECTIONS[name].apply(own_task)
+            trials.make(name, _stage(watch, name, number, len(rows)))
         watch(rows[-1], len(rows), len(rows))
-        judging = replace(task, batches=start.supported)
-        scores = {name: judging.disagreement(each) for name, each in tried.items()} if start.parents else {}
-        chosen = min(tried, key=lambda name: scores.get(name, 0.0))
-        row = CORRECTIONS.get(chosen)  # one that knows units makes all weights anew
-        left = task.left_out() if row and row.needs_parents and not row.needs_units else []
+        scores = trials.scores() if start.parents else {}
+        if forced:
+            scores.pop(NONE, None)
+        chosen = rows[-1] if forced else min(trials.networks, key=lambda name: scores.get(name, 0.0))
+        row = CORRECTIONS.get(chosen)  # one that knows units, or goes on from others, makes all weights anew
+        left = task.left_out() if row and row.needs_parents and not row.needs_units and not row.after else []
         compared = not forced and len(start.parents) > 1
         control = nearest_control(start.parents, start.weights, start.supported, given=task.given) if compared else None
-    result = tried[chosen]
+    result = trials.networks[chosen]
     for module, before in zip(result.modules(), start.model.modules(), strict=True):
         module.training = before.training
-    selection = made.get(chosen)
+    selection = trials.selections.get(chosen)
     kept = selection.kept if selection else {}
     warn_of_collapse(kept, start.weights)
+    told = "; ".join(filter(None, [trials.told_start(chosen), told_left_out(left) or told_spaces(selection)]))
     return result, Corrected(
-        chosen, scores, told_left_out(left) or told_spaces(selection), kept, aim=task.aim, why_aim=why,
+        chosen, scores, told, kept, aim=task.aim, why_aim=why,
         control=control.disagreement if control else None, kept_model=control.number if control else None,
     )  # fmt: skip
 
 
 def _stage(watch: Watch, name: str, number: int, total: int) -> Callable[[int, int], None]:
-    """Tells of the start of a correction; what is given back tells of each of its sites."""
+    """Tells of the start of a correction; what is given back tells of each of its sites, or steps of a training."""
     watch(name, number, total)
-    return lambda done, sites: watch(f"{name}, site {done + 1} of {sites}", number, total)
+    part = "step" if CORRECTIONS[name].after else "site"
+    return lambda done, parts: watch(f"{name}, {part} {done + 1} of {parts}", number, total)
 
 
 def candidates(model: nn.Module, *, data: bool = True, units: bool = True) -> list[str]:
@@ -190,6 +233,11 @@ def candidates(model: nn.Module, *, data: bool = True, units: bool = True) -> li
     return [name for name, row in rows.items() if not row.needs_batch_norm or norms_of(model)]
 
 
+def prepared(name: str, possible: Sequence[str]) -> list[str]:
+    """A correction, and before it those of the possible ones that it may go on from."""
+    return [*(each for each in CORRECTIONS[name].after if each in possible), name]
+
+
 def _rows_to_try(method: str, model: nn.Module, parents: Sequence[nn.Module], *, units: bool) -> list[str]:
     """Names of the corrections to try: the one that was asked for, or all that can be made.
 
@@ -201,7 +249,8 @@ def _rows_to_try(method: str, model: nn.Module, parents: Sequence[nn.Module], *,
     if method == AUTO and not parents:
         alone = " or ".join(repr(name) for name, row in CORRECTIONS.items() if not row.needs_parents)
         raise InputError(f"{AUTO} compares with the parents; pass parents=fusion.aligned, or method={alone}")
-    names = [method] if method != AUTO else candidates(model, units=units)
+    possible = candidates(model, units=units)
+    names = prepared(method, possible) if method != AUTO else possible
     if not units and (needy := [name for name in names if CORRECTIONS[name].needs_units]):
         raise InputError(f"{', '.join(needy)} needs to know which axes move together; pass layout=fusion.layout")
     if not parents and (needy := [name for name in names if CORRECTIONS[name].needs_parents]):

@@ -15,7 +15,7 @@ from ..errors import InputError
 from ..types import Watch
 from .aims import AUTO_AIM, checked_aim
 from .batch_norm import norms_of
-from .choose import Uncorrected, best_of, candidates
+from .choose import Uncorrected, best_of, candidates, prepared
 from .corrected import Corrected
 from .table import AUTO, CORRECTIONS, NONE, Correction
 
@@ -30,14 +30,16 @@ class ChosenCorrection:
         name: What it is called: a row of `CORRECTIONS`, `auto` or `none`.
         row: The row, if it was asked for by its name.
         aim: What it aims at: a row of `AIMS`, or `auto`.
+        seed: For what is random in it.
     """
 
     name: str
     row: Correction | None
     aim: str
+    seed: int = 0
 
     @staticmethod
-    def of(name: str, aim: str = AUTO_AIM) -> ChosenCorrection:
+    def of(name: str, aim: str = AUTO_AIM, seed: int = 0) -> ChosenCorrection:
         """The correction of a name.
 
         Raises:
@@ -45,7 +47,7 @@ class ChosenCorrection:
         """
         if name not in (AUTO, NONE, *CORRECTIONS):
             raise InputError(f"correct is {name!r}; expected {AUTO}, {NONE}, {', '.join(CORRECTIONS)}")
-        return ChosenCorrection(name, CORRECTIONS.get(name), checked_aim(aim))
+        return ChosenCorrection(name, CORRECTIONS.get(name), checked_aim(aim), seed)
 
     @property
     def wanted(self) -> bool:
@@ -77,19 +79,24 @@ class ChosenCorrection:
         if not rows:
             able = " or ".join(_able_to_carry(start.model))
             return start.model, Corrected(NONE, note=MERGED.format(able=able))
-        return best_of(rows, replace(start, aim=self.aim), watch, forced=self.row is not None)
+        return best_of(rows, replace(start, aim=self.aim, seed=self.seed), watch, forced=self.row is not None)
 
     def _rows(self, model: nn.Module, *, data: bool) -> Sequence[str]:
         """Names of the corrections to try."""
-        return [self.name] if self.row else candidates(model, data=data)
+        possible = candidates(model, data=data)
+        return prepared(self.name, possible) if self.row else possible
 
     def _carrying(self, model: nn.Module) -> Sequence[str]:
         """Names of the corrections to try where parents are of other widths than the network."""
         able = _able_to_carry(model)
-        return [name for name, row in able.items() if self.name == name or (not self.row and row.automatic)]
+        possible = [name for name, row in able.items() if row.automatic]
+        if not self.row:
+            return possible
+        return prepared(self.name, possible) if self.name in able else []
 
 
 def _able_to_carry(model: nn.Module) -> Mapping[str, Correction]:
     """The corrections that can be made of a network whose parents are of other widths, by name."""
     normed = bool(norms_of(model))
-    return {name: row for name, row in CORRECTIONS.items() if row.carries and (row.needs_units or not normed)}
+    carrying = {name: row for name, row in CORRECTIONS.items() if row.carries}
+    return {name: row for name, row in carrying.items() if row.needs_units or row.after or not normed}

@@ -31,7 +31,7 @@ from .placing import Placed, as_correlations, placed_units
 from .readers import Reader, inputs_of, readers_by_space, readers_of_wider_streams
 from .refit import refit_sites
 from .streams import projected_streams, with_streams
-from .task import Task, check_numbers
+from .task import Carry, Task, check_numbers
 from .units import Made
 
 SAMPLES = 4096  # of what is read in a batch: a convolution sees its units at many places, which are much alike
@@ -50,19 +50,21 @@ class Selection:
         streams: Where streams were projected on their principal directions.
         placed: Where units of wider streams were placed.
         averaged: Where units were averaged, as they are coupled: why they were not selected.
+        carry: For each parent and weight, a matrix that carries what comes out there to these units.
     """
 
     kept: Kept
     streams: Sequence[str]
     placed: Sequence[str]
     averaged: Mapping[str, str]
+    carry: Carry = ()
 
     @staticmethod
-    def of(layout: Layout, kept: Kept, streams: Iterable[str], placed: Iterable[str]) -> Selection:
+    def of(layout: Layout, kept: Kept, streams: Iterable[str], placed: Iterable[str], carry: Carry = ()) -> Selection:
         """What was made of the spaces of a layout, given what was selected, projected and placed."""
         projected, wider = tuple(streams), tuple(placed)
         others = [space.name for space in layout.spaces if space.name not in {*kept, *projected, *wider}]
-        return Selection(kept, projected, wider, {name: _why_averaged(layout, name) for name in others})
+        return Selection(kept, projected, wider, {name: _why_averaged(layout, name) for name in others}, carry)
 
 
 def _why_averaged(layout: Layout, space: str) -> str:
@@ -134,9 +136,10 @@ def select_units(task: Task, *, balanced: bool = True) -> Selection:
     task.write(result.state())
     # Each unit is one parent's, so little is lost at a rectifier, and its slopes are not worth their time; states of
     # recurrent layers saturate.
-    refit_sites(replace(own, carry=result.carry()), bent={seen.name for seen in sites if seen.recurrence})
+    carry = result.carry()
+    refit_sites(replace(own, carry=carry), bent={seen.name for seen in sites if seen.recurrence})
     kept = {space: tuple(len(part.units) for part in each) for space, each in chosen.items()}
-    return Selection.of(made.problem.layout, kept, streams, placed)
+    return Selection.of(made.problem.layout, kept, streams, placed, carry)
 
 
 def _placed(wider: Mapping[str, Sequence[Reader]], grams: Grams, made: Made) -> dict[str, list[Placed]]:

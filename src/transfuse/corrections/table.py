@@ -12,6 +12,7 @@ from functools import partial
 
 from ..renamed import telling_new_names
 from .batch_norm import match_statistics, reset_statistics
+from .distillation import STEPS, distill_towards_parents
 from .refit import refit_sites
 from .repair import repair_sites, rescale_in_closed_form, rescale_sites
 from .selection import Selection, select_units
@@ -37,6 +38,7 @@ class Correction:
         carries: Whether the parents may be of other widths, as they are where units were merged; see `Task.carry`.
         needs_units: Whether it must know which axes move together: the layout.
         automatic: Whether `auto` tries it.
+        after: Corrections of which the best is made first, and which it goes on from; none: the network as it is.
     """
 
     summary: str
@@ -48,6 +50,7 @@ class Correction:
     carries: bool = False
     needs_units: bool = False
     automatic: bool = True
+    after: tuple[str, ...] = ()
 
 
 def _with_norms(then: Callable[[Task], None]) -> Callable[[Task], None]:
@@ -95,5 +98,10 @@ CORRECTIONS: dict[str, Correction] = {
         "as selection, but parents with larger numbers may push the others out",
         "transfuse; elimination by Hassibi and Stork (1993)",
         partial(select_units, balanced=False), for_synthetic=True, carries=True, needs_units=True, automatic=False,
+    ),
+    "distill": Correction(
+        f"trained for {STEPS} steps, without labels, towards the parents' mean outputs and pre-activations, after the "
+        "better of refit and selection", "transfuse; distillation by Hinton et al. (2015); arXiv:1503.02531",
+        distill_towards_parents, for_synthetic=True, carries=True, automatic=False, after=("refit", "selection"),
     ),
 }  # fmt: skip

@@ -69,6 +69,7 @@ class Task:
         aim: What is aimed at: a row of `AIMS`.
         ends: Names of the weights whose sites give the outputs, where the aim is another than the mean.
         given: What the parents give on the batches.
+        seed: For what is random.
     """
 
     network: nn.Module
@@ -81,6 +82,7 @@ class Task:
     aim: str = MEAN
     ends: frozenset[str] = frozenset()
     given: Given = field(default_factory=Given)
+    seed: int = 0
 
     def sites(self) -> dict[str, int]:
         """Names of the weights in the order in which the network applies them, and how often it does.
@@ -123,8 +125,12 @@ class Task:
 
     def _means(self, batch: Batch, only: str | None = None, calls: int | None = None) -> Means:
         """The parents' mean pre-activations on one batch, at one site or at all."""
+        return self.means_of([observe(parent, batch.run, only=only, calls=calls) for parent in self.parents])
+
+    def means_of(self, each: Sequence[list[Seen]]) -> Means:
+        """The mean pre-activations of the parents, from the sites that each of them showed on one batch."""
         means: dict[str, list[Tensor]] = {}
-        for seen in together([observe(parent, batch.run, only=only, calls=calls) for parent in self.parents]):
+        for seen in together(each):
             values = [self._carried(number, each) for number, each in enumerate(seen)]
             if seen[0].name in self.ends:
                 values = [AIMS[self.aim].of(value) for value in values]

@@ -17,11 +17,12 @@ import torch
 from torch import nn
 
 from ..activations import Batches
+from ..comparison import as_text
 from ..corrections import nearest_control
 from ..files import write_whole
 from ..fusing import Fusion, fuse
 from ..modules import Ensemble, private_randomness
-from ..report import Table
+from ..report import Table, best_cells
 from ..tracing import trace
 from .data import digits
 from .networks import NETWORKS, TITLES
@@ -69,7 +70,7 @@ def _run(folder: Path, *, fresh: bool, quiet: bool) -> tuple[dict[str, Any], str
         data = _compared(folder, pairs, quiet=quiet) | {"key": key}
         write_whole(kept, json.dumps(data, indent=1).encode())
     data["seconds"] = round(time.perf_counter() - started, 1)
-    return data, f"{table_text(accuracy_table(data['accuracy']))}\n\n{epilogue(folder, data['pages'], data['seconds'])}"
+    return data, f"{as_text(accuracy_table(data['accuracy']))}\n\n{epilogue(folder, data['pages'], data['seconds'])}"
 
 
 def _compared(folder: Path, pairs: Mapping[str, Sequence[nn.Module]], *, quiet: bool) -> dict[str, Any]:
@@ -128,18 +129,13 @@ def accuracy(model: nn.Module) -> float:
 
 def accuracy_table(accuracies: Mapping[str, Mapping[str, float]]) -> Table:
     """Test accuracies in percent: a row for each way to make one network of two, a column for each kind of network."""
+    columns = [[f"{each[key]:.1f}" for key in ROWS] for each in accuracies.values()]
     return Table(
         head=["test accuracy, %", *(kind.upper() for kind in accuracies)],
-        rows=[[title, *(f"{each[key]:.1f}" for each in accuracies.values())] for key, title in ROWS.items()],
-        emphasised=[ROWS["auto"], ROWS["data"]],
+        rows=[[title, *texts] for title, *texts in zip(ROWS.values(), *columns, strict=True)],
+        shaded=[ROWS["auto"], ROWS["data"]],
+        best=best_cells(["accuracy"] * len(columns), columns),
     )
-
-
-def table_text(table: Table) -> str:
-    """A table for a terminal."""
-    wide = max(len(row[0]) for row in table.rows)
-    lines = [f"{row[0]:<{wide}}" + "".join(f"{cell:>8}" for cell in row[1:]) for row in (table.head, *table.rows)]
-    return "\n".join([lines[0], "-" * len(lines[0]), *lines[1:]])
 
 
 def epilogue(folder: Path, pages: Sequence[str], seconds: float) -> str:

@@ -33,7 +33,7 @@ from .sifting import outliers, sifted
 OPTIONS = mapping(Kind(lambda value: True, ""), "options of the method by name: {'restarts': 0}")
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Federation:
     """What a server knows between rounds.
 
@@ -61,6 +61,10 @@ class Federation:
     rules: Rules
     clients: Mapping[Client, Standing] = field(default_factory=dict)
     rounds: int = 0
+
+    def __repr__(self) -> str:
+        """The network, how many clients are known, and how many rounds there were; tensors would fill a screen."""
+        return f"Federation of {type(self.model).__name__}: {len(self.clients)} clients, {self.rounds} rounds"
 
     @staticmethod
     def of(  # noqa: PLR0913

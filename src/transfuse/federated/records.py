@@ -16,7 +16,7 @@ Client = int | str
 LONGEST = 300  # characters of a reason in a log: enough for the first few tensors that do not fit
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Reply:
     """What a client sends after training.
 
@@ -29,6 +29,10 @@ class Reply:
     client: Client
     state: Sent
     examples: float = 1.0
+
+    def __repr__(self) -> str:
+        """Who sent how much; tensors would fill a screen."""
+        return f"Reply(client={self.client!r}, {len(self.state)} tensors, examples={self.examples:g})"
 
 
 @dataclass(frozen=True)
@@ -70,7 +74,7 @@ class Standing:
     found: CouplingMatrices
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Round:
     """What a round gave.
 
@@ -95,3 +99,5 @@ class Round:
     def __str__(self) -> str:
         """The status, and a line for every client that was left out."""
         return "\n".join([self.status, *map(str, self.left_out)])
+
+    __repr__ = __str__  # tensors would fill a screen

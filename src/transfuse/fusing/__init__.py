@@ -2,6 +2,7 @@
 
 from .aligning import align
 from .checking import Ready
+from .heads import Heads
 from .networks import Wanted, fuse, fused_networks
 from .pipeline import fuse_states, fused_states
 from .results import FusedStates, Fusion
@@ -10,6 +11,7 @@ from .widths import Widths
 __all__ = [
     "FusedStates",
     "Fusion",
+    "Heads",
     "Ready",
     "Wanted",
     "Widths",

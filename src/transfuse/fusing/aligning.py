@@ -6,7 +6,7 @@ In: two modules of the same widths. Out: a copy of one, with its units in the or
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 from torch import nn
 
@@ -20,12 +20,13 @@ from ..methods import Chosen
 from ..modules import model_state, unwrapped, with_state
 from ..types import State
 from .networks import Wanted, fused_networks, traced_layout
+from .results import Network
 
 
 def align(  # noqa: PLR0913
-    model: nn.Module, *, to: nn.Module, example_inputs: Any = None, layout: Layout | None = None,
+    model: Network, *, to: nn.Module, example_inputs: Any = None, layout: Layout | None = None,
     method: str = "auto", data: Any = None, seed: int = 0, **options: Any,
-) -> nn.Module:  # fmt: skip
+) -> Network:  # fmt: skip
     """A copy of a network that computes the same function, with its units in the order of a reference.
 
     With methods that balance scales, as `auto` does, they get the scale of the reference's units as well. Norms over
@@ -50,11 +51,11 @@ def align(  # noqa: PLR0913
         seed=(seed, SEED),
     )  # fmt: skip
     chosen = Chosen.of(method, options)  # before the work: wrong ones are refused
-    model, to = unwrapped(model), unwrapped(to)
-    layout = layout or traced_layout([to, model], example_inputs)
-    _check_alignable(layout, model_state(to), model_state(model))
+    pair = [unwrapped(to), unwrapped(model)]
+    layout = layout or traced_layout(pair, example_inputs)
+    _check_alignable(layout, *map(model_state, pair))
     wanted = Wanted(example_inputs, ChosenCorrection.of(NONE), layout=layout, weights=[1.0, 1.0], data=data, seed=seed)
-    fusion = fused_networks([to, model], chosen, wanted)
+    fusion = fused_networks(pair, chosen, wanted)
     if any(isinstance(coupling, Plan) for coupling in fusion.states.couplings[1].couplings.values()):
         raise InputError(
             f"method {method} mixes units here, so the network would compute something else; choose one that matches "
@@ -66,7 +67,8 @@ def align(  # noqa: PLR0913
     kind = working_type([own, model_state(to)])
     reference, turned = working_state(model_state(to), kind), fusion.states.rotated
     moved = in_form_of(reference, working_state(own, kind), fusion.layout, turned, balance=chosen.row.balance)
-    return with_state(twin, {name: in_type(name, tensor, own[name].dtype, own) for name, tensor in moved.items()})
+    done = with_state(twin, {name: in_type(name, tensor, own[name].dtype, own) for name, tensor in moved.items()})
+    return cast("Network", done)  # of the model's class, unless it was wrapped
 
 
 def _check_alignable(layout: Layout, reference: State, state: State) -> None:

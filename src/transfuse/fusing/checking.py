@@ -6,7 +6,7 @@ In: what the user gave. Out: the same, checked and filled in, or one error with 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from math import inf
 from typing import Any
@@ -22,10 +22,11 @@ from ..lazy import entries_of
 from ..methods import Method
 from ..modules import place_of, shares_of
 from ..types import State
+from .heads import JOIN, RETURNED
 from .known import known_couplings
 from .widths import Widths, named_widths, target_widths
 
-RETURNED = "is returned by the model"  # how the tracer says why outputs stay where they are
+MET = "its positions meet different inputs"  # how the tracer says why what reads inputs stays where it is
 
 
 def network_list(models: Any) -> list[nn.Module]:
@@ -55,7 +56,7 @@ def network_list(models: Any) -> list[nn.Module]:
 
 
 def check_fit(layout: Layout, states: Sequence[State]) -> None:
-    """Hold states against a layout, and say what it means where numbers of outputs differ.
+    """Hold states against a layout, and say what it means where numbers of inputs or outputs differ.
 
     Raises:
         LayoutError: with every mismatch of every state.
@@ -63,26 +64,35 @@ def check_fit(layout: Layout, states: Sequence[State]) -> None:
     try:
         layout.check(*states)
     except LayoutError as error:
-        raise LayoutError(f"{error}{told_classes(layout, states)}") from error
+        raise LayoutError(f"{error}{told_inputs(layout, states)}{told_classes(layout, states)}") from error
 
 
 def told_classes(layout: Layout, states: Sequence[State]) -> str:
     """What is said of models with different numbers of outputs, as a further line; nothing if they have the same."""
+    for name, found in _differing(layout, states, RETURNED):
+        return (
+            f"\nThe models have {found} outputs (classes; see {name}): outputs are never matched, for each has its "
+            f"meaning. Pass heads={JOIN!r} (--heads {JOIN}) for a network with the outputs of all, and classes= if "
+            "they share some"
+        )
+    return ""
+
+
+def told_inputs(layout: Layout, states: Sequence[State]) -> str:
+    """What is said of models that read different numbers of inputs, as a further line; nothing if all read the same."""
+    for name, found in _differing(layout, states, MET):
+        return f"\nThe models read {found} inputs (see {name}): only networks that read the same inputs can be fused"
+    return ""
+
+
+def _differing(layout: Layout, states: Sequence[State], why: str) -> Iterator[tuple[str, str]]:
+    """The tensors of which an axis is fixed for some reason and has different lengths, with these lengths."""
     shapes = [{name: entry.shape for name, entry in entries_of(state).items()} for state in states]
-    counts = {
-        name: [own[name][axis] for own in shapes if len(own.get(name, ())) > axis]
-        for name, axes in layout.fixed.items()
-        for axis, reason in axes.items()
-        if reason.startswith(RETURNED)
-    }
-    differing = {name: found for name, found in counts.items() if len(set(found)) > 1}
-    if not differing:
-        return ""
-    name, found = next(iter(differing.items()))
-    return (
-        f"\nThe models have {', '.join(map(str, found))} outputs (classes; see {name}): outputs are never matched, for "
-        "each has its meaning. Fuse models of the same classes, or bring their last layers to the same ones first"
-    )
+    for name, axes in layout.fixed.items():
+        for axis in (axis for axis, reason in axes.items() if reason.startswith(why)):
+            found = [own[name][axis] for own in shapes if len(own.get(name, ())) > axis]
+            if len(set(found)) > 1:
+                yield name, ", ".join(map(str, found))
 
 
 @dataclass(frozen=True, eq=False)

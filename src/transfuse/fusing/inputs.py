@@ -32,6 +32,11 @@ class Inputs:
         """The inputs by whose activations units are matched, if there are any."""
         return self.data or self.synthetic.matching
 
+    @property
+    def any(self) -> Batches | None:
+        """The data, or else the synthetic inputs, if there are any."""
+        return self.data or self.synthetic.batches
+
     def activations(self, models: Sequence[nn.Module], layout: Layout, terms: str | None) -> Terms | None:
         """Activations of models on these inputs, if they count: by default beside the weights, where there are inputs.
 

@@ -5,6 +5,7 @@ The models are never modified. Everything that cannot work is refused before wor
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -35,6 +36,7 @@ from ..modules import (
     check_copies,
     check_runs,
     model_state,
+    shares_of,
     told_unwrapped,
     undisturbed,
     unwrapped,
@@ -45,11 +47,15 @@ from ..synthetic import SyntheticInputs
 from ..tracing import trace
 from ..types import Forward, State
 from ..workers import WORKERS, Workers
+from .allowing import allowed_widths, unmixed
+from .budgets import BUDGET, Limit, cost_of
 from .checking import Ready, check_fit, network_list
 from .correcting import Parents, corrected
+from .heads import CLASSES, HEADS, Classes, Joined, checked_heads
 from .inputs import Inputs, TermsName
+from .joining import calibrated, check_placed, placed_modules
 from .pipeline import fused_states
-from .results import FusedStates, Fusion
+from .results import FusedStates, Fusion, Network
 from .verifying import Verified, verified
 from .widths import WIDTHS, Widths
 
@@ -58,13 +64,13 @@ TRAINING = "model 1 is in training mode, and so the result is, too: call .eval()
 
 
 def fuse(  # noqa: PLR0913
-    models: Sequence[nn.Module], example_inputs: Any = None, *, method: str = "auto",
+    models: Sequence[Network], example_inputs: Any = None, *, method: str = "auto",
     weights: Sequence[float] | None = None, target: nn.Module | Widths | None = None,
     layout: Layout | None = None, data: Any = None, terms: TermsName | None = None, correct: str | None = None,
     synthetic: bool = True, forward: Forward | None = None, outputs: Callable[[Any], Any] | None = None, seed: int = 0,
     progress: Progress = False, check: bool = True, aim: str = AUTO_AIM, workers: Workers = 0,
-    **options: Any,
-) -> Fusion:  # fmt: skip
+    budget: int | str | None = None, heads: str | None = None, classes: Classes | None = None, **options: Any,
+) -> Fusion[Network]:  # fmt: skip
     """Fuse trained networks of one architecture, of equal or different widths, into one.
 
     Args:
@@ -76,9 +82,10 @@ def fuse(  # noqa: PLR0913
         weights: Proportions of the models, non-negative; default: equal.
         target: Widths of the result: a module of these widths; or the width of some spaces, by name or pattern, in
             units or as a factor (`{"conv*": 1.5}`); or one factor for all spaces (`1.5`): the layers of the first model
-            are rebuilt then. Default: the widths of the first model. Models of other widths compute the same in
-            `aligned` only if they are narrower and can grow; a `WidthWarning` says where they cannot, and where units
-            of a wider model merge though no target was given.
+            are rebuilt then, and attributes of your own, such as `model.width`, stay as they were. Default: the widths
+            of the first model. Models of other widths compute the same in `aligned` only if they are narrower and can
+            grow; a `WidthWarning` says where they cannot, and where units of a wider model merge though no target was
+            given.
         layout: A layout, instead of tracing the first model.
         data: Inputs without labels, to match units by their activations and to correct the result: tensors (samples
             along the first dimension), an iterable of batches, or a `DataLoader`. Of a tuple the first element counts,
@@ -91,7 +98,7 @@ def fuse(  # noqa: PLR0913
             convolutions are matched by them too. See `transfuse.synthetic_inputs`.
         forward: Runs a model on a batch of the data, where batches are of another kind.
         outputs: What counts as output in tracing, from what a model returns; see `transfuse.trace`.
-        seed: For the order of sweeps, for restarts, and for synthetic inputs.
+        seed: For the order of sweeps, for restarts, for synthetic inputs, and for distillation.
         progress: Show how far it is, on standard error: if that is a terminal (True), or "always". Or a function
             `watch(stage, done, total)` of your own.
         check: Run every model on the example inputs, and the first one with the state of each: what differs outside
@@ -100,6 +107,15 @@ def fuse(  # noqa: PLR0913
         aim: What a correction aims at: `mean`, the mean of the models' outputs; `evidence`, the mean of what they hold
             for each class; or `auto`: evidence where some classes are named by some of the models only.
         workers: Processes or an executor that help to couple the models; see `fuse_states`.
+        budget: In place of a target, what the result may have: a number of parameters (`200_000`, "1.5M"), or of
+            multiplications for one sample of the example ("40M operations"), or a factor of what the first model has
+            ("1.3x", "1.3x operations"). Units that match worst stay apart first, until no unit more fits;
+            `Fusion.budget` tells the widths.
+        heads: `join` for models with other outputs: the result has the outputs of all, `Fusion.heads` says which are
+            whose. Default: all models have the same outputs.
+        classes: With `heads`, the classes of the outputs of each model, by name or number. The result has one output
+            for each class: where several models know it, the mean of theirs. Outputs of different models are calibrated
+            by the data, or by synthetic inputs, to compete on equal terms. Default: all outputs stand side by side.
         **options: Options of the method; `transfuse.METHODS[method].options` lists them.
 
     Raises:
@@ -122,13 +138,13 @@ def fuse(  # noqa: PLR0913
         layout=(layout, optional(LAYOUT)), terms=(terms, optional(TEXT)), correct=(correct, optional(TEXT)),
         synthetic=(synthetic, SWITCH), forward=(forward, optional(FUNCTION)), seed=(seed, SEED),
         progress=(progress, PROGRESS), check=(check, SWITCH), outputs=(outputs, optional(FUNCTION)), aim=(aim, TEXT),
-        workers=(workers, WORKERS),
+        workers=(workers, WORKERS), budget=(budget, optional(BUDGET)), heads=(heads, HEADS), classes=(classes, CLASSES),
     )  # fmt: skip
     chosen = Chosen.of(method, options)
     wanted = Wanted(
-        example_inputs, ChosenCorrection.of(correct or chosen.row.correct, aim), weights=weights, target=target,
-        layout=layout, data=data, terms=terms, synthetic=synthetic, forward=forward, outputs=outputs, seed=seed,
-        progress=progress, check=check, workers=workers,
+        example_inputs, ChosenCorrection.of(correct or chosen.row.correct, aim, seed), weights=weights, target=target,
+        budget=budget, layout=layout, data=data, terms=terms, synthetic=synthetic, forward=forward, outputs=outputs,
+        seed=seed, progress=progress, check=check, workers=workers, heads=heads, classes=classes,
     )  # fmt: skip
     return fused_networks(models, chosen, wanted)
 
@@ -141,6 +157,7 @@ class Wanted:
     correction: ChosenCorrection = field(kw_only=False)
     weights: Sequence[float] | None = None
     target: nn.Module | Widths | None = None
+    budget: int | str | None = None
     layout: Layout | None = None
     data: Any = None
     terms: str | None = None
@@ -151,14 +168,20 @@ class Wanted:
     progress: Progress = False
     check: bool = True
     workers: Workers = 0
+    heads: str | None = None
+    classes: Classes | None = None
 
     @property
     def example(self) -> Arguments | None:
         """The example inputs, if there are any."""
         return None if self.example_inputs is None else Arguments.of(self.example_inputs)
 
+    def verified(self, models: Sequence[nn.Module]) -> Verified:
+        """Models that are alike outside their states, if that shall be checked."""
+        return verified(models, self.example) if self.check and self.outputs is None else Verified()
 
-def fused_networks(models: Sequence[nn.Module], chosen: Chosen, wanted: Wanted) -> Fusion:
+
+def fused_networks(models: Sequence[Network], chosen: Chosen, wanted: Wanted) -> Fusion[Network]:
     """Fuse networks by a method that is looked up: what `fuse`, `align` and the command share.
 
     Args:
@@ -170,38 +193,68 @@ def fused_networks(models: Sequence[nn.Module], chosen: Chosen, wanted: Wanted) 
         InputError: models or proportions cannot be used as given.
         LayoutError: the models do not fit one layout, with every difference.
     """
-    row = chosen.row
+    row, spent, started = chosen.row, None, time.perf_counter()
+    if wanted.budget is not None and wanted.target is not None:
+        raise InputError("target and budget both say how wide the result is; pass one of them")
+    row, aim = chosen.row, checked_heads(wanted.heads, wanted.classes, wanted.correction.aim)
+    wanted = replace(wanted, correction=replace(wanted.correction, aim=aim))
     with alone():
         given = _Given.of(models, wanted)
         ready = Ready.of(given.states, given.layout, weights=wanted.weights, widths=given.widths)
         inputs = given.inputs(wanted)
+        if given.joined and wanted.classes is not None and inputs.any is not None:
+            joined = calibrated(given.joined, given.own, inputs.any, synthetic=inputs.data is None)
+            given = given.with_heads(joined, wanted)
+            ready = replace(ready, states=given.states)
+        if wanted.budget is not None:
+            cost = cost_of(given.models[0], given.layout, Limit.of(wanted.budget), wanted.example)
+            plain = unmixed(ready, cost)
+            activations = inputs.activations(given.models, plain.layout, wanted.terms or row.terms)
+            spent = allowed_widths(cost, chosen, plain, activations, seed=wanted.seed, progress=wanted.progress)
+            given = replace(given, target=spent.widths)
+            ready = Ready.of(given.states, given.layout, weights=wanted.weights, widths=given.widths)
         layout = ready.layout_for(row)
         seen = _comparable(given, layout, row) if inputs.matching else given.models
         activations = inputs.activations(seen, layout, wanted.terms or row.terms)
     states = fused_states(
         chosen, ready, activations, seed=wanted.seed, progress=wanted.progress, workers=wanted.workers
     )
+    states = replace(states, heads=given.joined.heads) if given.joined else states
     with alone():
-        return _finished(given, wanted, row, states, inputs)
+        done = _finished(given, wanted, row, states, inputs)
+    return replace(done, budget=spent, seconds=time.perf_counter() - started)
 
 
 @dataclass(frozen=True, eq=False)
 class _Given:
-    """The models, found to be of one architecture and to be alike outside their states."""
+    """The models, found to be of one architecture and to be alike outside their states.
 
+    Args:
+        own: The models as they were given.
+        models: What is fused: these models, or copies of them with the outputs of all.
+        states: The states of what is fused.
+        target: Widths of the result, or a module of them.
+        layout: Which axes move together.
+        held: The runs by which the models were found to be alike.
+        notes: What is told of the models.
+        joined: Where the outputs of each model are placed; nothing if all models have the same.
+    """
+
+    own: list[nn.Module]
     models: list[nn.Module]
-    states: list[dict[str, Tensor]]
+    states: Sequence[State]
     target: nn.Module | Widths | None
     layout: Layout
     held: Verified
     notes: list[str]
+    joined: Joined | None = None
 
     @staticmethod
     def of(models: Sequence[nn.Module], how: Wanted) -> _Given:
         """What was given, checked; the first model is traced if there is no layout."""
-        given, target = network_list(models), how.target
-        notes = [f"model {number}: {text}" for number, each in enumerate(given, 1) if (text := told_unwrapped(each))]
-        own = [unwrapped(model) for model in given]
+        listed, target = network_list(models), how.target
+        notes = [f"model {number}: {text}" for number, each in enumerate(listed, 1) if (text := told_unwrapped(each))]
+        own = [unwrapped(model) for model in listed]
         notes += [TRAINING] if own[0].training and acts_otherwise_in_training(own[0]) else []
         for number, model in enumerate(own, start=1):
             check_copies(model, f"model {number}")
@@ -210,17 +263,32 @@ class _Given:
             check_copies(target, "target")
         wide = [*own, target] if isinstance(target, nn.Module) else own
         layout = how.layout or traced_layout(wide, how.example_inputs, how.outputs)
-        states = [{name: tensor.detach() for name, tensor in model_state(model).items()} for model in own]
-        check_fit(layout, states)  # before any other network is run
+        states = _detached(own)
         if how.outputs is not None:  # what is compared would be picked out of outputs that cannot be looked into
             notes.append("outputs= was given")
-        held = verified(own, how.example) if how.check and how.outputs is None else Verified()
-        return _Given(own, states, target, layout, held, notes)
+        given = _Given(own, own, states, target, layout, Verified(), notes)
+        if how.heads:
+            shares = shares_of(how.weights, len(own))
+            return given.with_heads(Joined.of(layout, states, shares, how.classes), how)
+        check_fit(layout, states)  # before any other network is run
+        return replace(given, held=how.verified(own))
+
+    def with_heads(self, joined: Joined, how: Wanted) -> _Given:
+        """The same models, with the outputs of all, held to what they were."""
+        layout, states = joined.layout(self.layout), joined.all_placed(_detached(self.own))
+        check_fit(layout, states)
+        placed = placed_modules(joined, self.own, states)
+        if how.check and how.example is not None and how.outputs is None:
+            check_placed(joined, self.own, placed, how.example)
+        return replace(self, models=placed, states=states, layout=layout, held=how.verified(placed), joined=joined)
 
     @property
     def widths(self) -> Widths | None:
         """The widths that were asked for."""
-        return self.layout.widths(model_state(self.target)) if isinstance(self.target, nn.Module) else self.target
+        if not isinstance(self.target, nn.Module):
+            return self.target
+        state = model_state(self.target)
+        return self.layout.widths(self.joined.placed_alike(state) if self.joined else state)
 
     @property
     def into(self) -> nn.Module:
@@ -234,13 +302,13 @@ class _Given:
         how.correction.check(self.models[0], inputs=batches is not None or example is not None)
         example = example if how.correction.wanted else None
         made = SyntheticInputs.of(
-            self.models, example, plain=how.correction.name != AUTO, data=batches is not None, seed=how.seed,
-            streams=bool(self.layout.rotating), progress=how.progress,
+            self.own, example, plain=how.correction.name != AUTO, data=batches is not None, seed=how.seed,
+            streams=bool(self.layout.rotating), apart=self.joined is not None, progress=how.progress,
         )  # fmt: skip
         return Inputs(batches, made)
 
 
-def _finished(given: _Given, how: Wanted, row: Method, states: FusedStates, inputs: Inputs) -> Fusion:
+def _finished(given: _Given, how: Wanted, row: Method, states: FusedStates, inputs: Inputs) -> Fusion[Any]:
     """Modules with the fused states, held to their models and corrected."""
     fused = with_state(given.into, states.state)
     if not isinstance(given.target, nn.Module | None) and how.example_inputs is not None:
@@ -255,6 +323,11 @@ def _finished(given: _Given, how: Wanted, row: Method, states: FusedStates, inpu
     model, correction = corrected(how.correction, fused, parents, inputs, how.progress)
     told = replace(check, note="; ".join(filter(None, [*given.notes, check.note])))
     return Fusion(model, aligned, states, tuple(given.models), correction, told)
+
+
+def _detached(models: Sequence[nn.Module]) -> list[dict[str, Tensor]]:
+    """The states of models, without gradients."""
+    return [{name: tensor.detach() for name, tensor in model_state(model).items()} for model in models]
 
 
 def _comparable(given: _Given, layout: Layout, row: Method) -> Sequence[nn.Module]:

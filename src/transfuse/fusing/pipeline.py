@@ -8,7 +8,7 @@ written. Not here: modules, data, files.
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -27,16 +27,18 @@ from ..arguments import (
     many,
     optional,
 )
-from ..barycenter import CouplingMatrices, Problem, barycenter_of
+from ..barycenter import CouplingMatrices, Couplings, Found, Problem, barycenter_of
 from ..errors import InputError
 from ..layout import LAYOUT, Layout
 from ..lazy import working_type
 from ..methods import Chosen
+from ..modules import shares_of
 from ..progress import Progress, watching
 from ..types import State
 from ..workers import WORKERS, Workers, executing
-from .checking import Ready, check_states, warn_of_widths
+from .checking import Ready, check_fit, check_states, warn_of_widths
 from .elsewhere import ENDINGS, SENT, Sent, received
+from .heads import CLASSES, HEADS, Classes, Joined, checked_heads
 from .results import FusedStates
 from .widths import WIDTHS, Widths
 
@@ -48,7 +50,8 @@ def fuse_states(  # noqa: PLR0913
     states: Sequence[Sent], layout: Layout, *, method: str = "auto", weights: Sequence[float] | None = None,
     widths: Widths | None = None, activations: Terms | None = None, aligned: bool = True,
     low_memory: bool = False, seed: int = 0, progress: Progress = False, may_lack: Collection[str] = (),
-    couplings: Sequence[State | None] | None = None, workers: Workers = 0, **options: Any,
+    couplings: Sequence[State | None] | None = None, workers: Workers = 0, heads: str | None = None,
+    classes: Classes | None = None, **options: Any,
 ) -> FusedStates:  # fmt: skip
     """Fuse states on a layout, without running any network.
 
@@ -74,6 +77,10 @@ def fuse_states(  # noqa: PLR0913
         workers: Processes that help, 0 for none; or any `concurrent.futures.Executor` (of Dask, Ray, MPI, Slurm). The
             starts of `auto`, and the models in a layer of `ot`, `wb` and `gwb`, are coupled apart; other methods go on
             as they are. The result is the same.
+        heads: `join` for states with other outputs: the result has the outputs of all, `FusedStates.heads` says which
+            are whose. The layout must tell which axes are returned, as `trace` does.
+        classes: With `heads`, the classes of the outputs of each state; see `fuse`. Without inputs nothing is
+            calibrated.
         **options: Options of the method; `transfuse.METHODS[method].options` lists them.
     """
     check_arguments(
@@ -81,7 +88,9 @@ def fuse_states(  # noqa: PLR0913
         widths=(widths, optional(WIDTHS)), activations=(activations, optional(ACTIVATIONS)),
         aligned=(aligned, SWITCH), low_memory=(low_memory, SWITCH), seed=(seed, SEED), progress=(progress, PROGRESS),
         may_lack=(may_lack, ENDINGS), couplings=(couplings, optional(COUPLINGS)), workers=(workers, WORKERS),
+        heads=(heads, HEADS), classes=(classes, CLASSES),
     )  # fmt: skip
+    checked_heads(heads, classes)
     chosen = Chosen.of(method, options)
     if chosen.row.terms not in (None, "weights") and activations is None:
         raise InputError(
@@ -90,17 +99,21 @@ def fuse_states(  # noqa: PLR0913
     if not states:
         raise InputError("states is empty; give one or more states to fuse")
     named, layout = received(states, layout, may_lack)
-    layout.check(*named)
-    ready = Ready.of(named, layout, weights=weights, widths=widths, couplings=couplings)
-    return fused_states(
+    joined = Joined.of(layout, named, shares_of(weights, len(named)), classes) if heads else None
+    own, layout = (joined.all_placed(named), joined.layout(layout)) if joined else (named, layout)
+    check_fit(layout, own)
+    ready = Ready.of(own, layout, weights=weights, widths=widths, couplings=couplings)
+    fused = fused_states(
         chosen, ready, activations, aligned=aligned, low_memory=low_memory, seed=seed, progress=progress,
         workers=workers,
     )  # fmt: skip
+    return replace(fused, heads=joined.heads) if joined else fused
 
 
 def fused_states(  # noqa: PLR0913
     chosen: Chosen, ready: Ready, activations: Terms | None = None, *, aligned: bool = True,
     low_memory: bool = False, seed: int = 0, progress: Progress = False, workers: Workers = 0,
+    see: Callable[[Problem, Sequence[Couplings]], None] | None = None,
 ) -> FusedStates:  # fmt: skip
     """Fuse what was checked before: the pipeline that `fuse`, `fuse_states` and the command share.
 
@@ -113,6 +126,7 @@ def fused_states(  # noqa: PLR0913
         seed: Seed of the order of sweeps and of restarts.
         progress: Show how far it is; see `fuse`.
         workers: Who helps to couple; see `fuse_states`.
+        see: Is shown what was solved, activations and all, and the couplings that were found.
 
     Raises:
         InputError: the numbers in the states cannot be fused.
@@ -126,8 +140,16 @@ def fused_states(  # noqa: PLR0913
     warn_of_widths(ready)
     rng, given = np.random.default_rng(seed), Problem(states, layout, ready.shares, ready.widths, known=ready.known)
     with watching(progress, chosen.method) as watch, executing(workers) as executor:
+
+        def couple(problem: Problem) -> Found:
+            """Couplings by the method, which are shown to whoever wants to see them."""
+            found = row.couple(problem, rng, watch, **chosen.options)
+            if see is not None:
+                see(problem, found[0])
+            return found
+
         center = barycenter_of(
-            replace(given, executor=executor), lambda problem: row.couple(problem, rng, watch, **chosen.options),
+            replace(given, executor=executor), couple,
             beside=activations.beside if activations else None, balance=row.balance, order_free=row.order_free,
             low_memory=low_memory, aligned=aligned,
         )  # fmt: skip

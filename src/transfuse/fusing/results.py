@@ -7,20 +7,39 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Generic
 
 from torch import nn
 
+from ..arguments import check_arguments, count, optional
 from ..barycenter import CouplingMatrices, Step
 from ..corrections import NONE, Corrected
+from ..errors import InputError
 from ..landscape import Workers
 from ..layout import Layout, Rotation
 from ..lazy import entries_of
+from ..plots import couplings as couplings_drawn
+from ..plots import inline_picture
 from ..progress import Progress
 from ..renamed import telling_new_names
 from ..types import State
+from .budgets import Spent
+from .heads import Heads
 from .saving import saved
 from .verifying import NOT_RUN, Check
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from typing_extensions import TypeVar
+
+    Network = TypeVar("Network", bound=nn.Module)
+    Fused_co = TypeVar("Fused_co", bound=nn.Module, default=nn.Module, covariant=True)
+else:  # Python knows defaults from 3.13 on
+    from typing import TypeVar
+
+    Network = TypeVar("Network", bound=nn.Module)  # the class of the user's models
+    Fused_co = TypeVar("Fused_co", bound=nn.Module, covariant=True)  # the same, of what was fused
+SHOWN = 3  # heat maps in a notebook, where a fusion is shown unasked: one row of them
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -39,7 +58,9 @@ class FusedStates:
         layout: Which axes move together.
         seed: Seed of the order of sweeps and of restarts.
         options: Options of the method that were given.
-        seconds: How long it took.
+        seconds: How long matching and averaging took.
+        heads: Where the outputs of each model stand, if heads were joined; `aligned` have the outputs of all then, each
+            with zeros where it has none of its own.
     """
 
     state: State
@@ -53,6 +74,7 @@ class FusedStates:
     seed: int = 0
     options: Mapping[str, Any] = field(default_factory=dict)
     seconds: float = 0.0
+    heads: Heads | None = None
 
     @property
     def rotated(self) -> tuple[str, ...]:
@@ -78,25 +100,30 @@ class FusedStates:
         return (
             f"{len(self.weights)} models fused by {self.method} (weights {shares})\n"
             f"spaces: {spaces}\nobjective: {self.history[-1].objective:.6g}\nstatus: {self.status}"
+            + (f"\nheads: {self.heads}" if self.heads else "")
         )
 
 
 @telling_new_names
 @dataclass(frozen=True, eq=False, repr=False)
-class Fusion:
+class Fusion(Generic[Fused_co]):
     """Fused modules: `model`, and every input as a module in the common order, beside what fusing states gives.
 
-    `parents` are the models that were fused: themselves, not copies. `correction` says which correction the model
-    got at the end; `states.state` is as it was before. `check` says how the models were held to be alike outside their
-    states, and the aligned networks to compute what the models do.
+    Modules are of the class of the models. `parents` are the models that were fused: themselves, or copies with the
+    outputs of all where heads were joined. `correction` says which correction the model got at the end; `states.state` is
+    as it was before. `check` says how the models were held to be alike outside their states, and the aligned networks to
+    compute what the models do. `seconds` is the time of the whole call: tracing, matching, corrections and checks.
+    `budget` says what the model has of what it may have, where a budget was given.
     """
 
-    model: nn.Module
-    aligned: tuple[nn.Module, ...]
+    model: Fused_co
+    aligned: tuple[Fused_co, ...]
     states: FusedStates
-    parents: tuple[nn.Module, ...] = ()
+    parents: tuple[Fused_co, ...] = ()
     correction: Corrected = field(default_factory=lambda: Corrected(NONE))
     check: Check = field(default_factory=Check)
+    seconds: float = 0.0
+    budget: Spent | None = None
 
     @property
     def couplings(self) -> tuple[CouplingMatrices, ...]:
@@ -118,20 +145,46 @@ class Fusion:
         """Which axes move together."""
         return self.states.layout
 
+    @property
+    def heads(self) -> Heads | None:
+        """Where the outputs of each model stand among those of the network, if heads were joined."""
+        return self.states.heads
+
     def __str__(self) -> str:
-        """What was fused, how it ended, which correction was made, and what was checked, in six lines."""
-        return f"{self.states.summary}\ncorrection: {self.correction}\ncheck: {self.check}"
+        """What was fused, how it ended, which correction was made, what was checked, and the time: a line each."""
+        spent = f"\nbudget: {self.budget}" if self.budget else ""
+        told = f"correction: {self.correction}\ncheck: {self.check}"
+        return f"{self.states.summary}{spent}\n{told}\ntime: {self.seconds:.1f} s, all in all"
 
     __repr__ = __str__  # networks and tensors would fill a screen
 
     def _repr_html_(self) -> str:
-        """What `str` tells, as a table: notebooks show it."""
+        """What `str` tells, as a table, and a small picture of couplings: notebooks show it."""
         headline, *lines = str(self).splitlines()
         rows = "".join(
             f'<tr><th style="text-align: left">{escape(name)}</th><td style="text-align: left">{escape(text)}</td></tr>'
             for name, _, text in (line.partition(": ") for line in lines)
         )
-        return f"<table><caption>{escape(headline)}</caption>{rows}</table>"
+        drawn = len(self.parents) > 1 and bool(self.layout.spaces)
+        picture = inline_picture(lambda: self.plot(spaces=SHOWN)) if drawn else ""
+        return f"<table><caption>{escape(headline)}</caption>{rows}</table>{picture}"
+
+    def plot(self, *, model: int | None = None, spaces: int = 9) -> Figure:
+        """Draw how the units of a model were matched: its couplings as heat maps; see `transfuse.plots.couplings`.
+
+        Args:
+            model: The number of the model, from 1; the last one by default.
+            spaces: How many spaces are shown, the first ones of the layout.
+
+        Raises:
+            InputError: there is no such model, nothing was matched, or matplotlib is not installed.
+        """
+        check_arguments(model=(model, optional(count(1))), spaces=(spaces, count(1)))
+        number = len(self.couplings) if model is None else model
+        if number > len(self.couplings):
+            raise InputError(f"model is {number}, but {len(self.couplings)} models were fused; give one of these")
+        own = self.couplings[number - 1]
+        return couplings_drawn({name: own[name].detach().double().cpu() for name in list(own)[:spaces]})
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the fused network, with its provenance, whole or not at all; what is there is replaced.
@@ -145,9 +198,12 @@ class Fusion:
     def report(  # noqa: PLR0913
         self, path: str | os.PathLike[str], evaluate: Any = None, *, title: str | None = None, points: int = 25,
         grid: int = 21, data: Any = None, cache: str | os.PathLike[str] | None = None, workers: Workers = 0,
-        progress: Progress = False,
+        progress: Progress = False, url: str | None = None,
     ) -> Path:  # fmt: skip
-        """Write one HTML page about this fusion; it needs no other file and no network.
+        """Write one HTML page about this fusion, which needs no other file and no network, and its preview card.
+
+        The card, a picture that chats and feeds show of a link, is written beside the page: `report.card.png` for
+        `report.html`.
 
         Args:
             path: The file; it is written whole or not at all.
@@ -159,7 +215,8 @@ class Fusion:
             cache: A file that remembers values; see `transfuse.barrier`.
             workers: Processes to use, 0 for this one; or an executor, as for `transfuse.barrier`.
             progress: Show how far it is; see `fuse`.
+            url: Where the page will be, if it is to be shared: previews of links ask for the whole address of the card.
         """
         from ..report import Request, write_report  # the one door upwards: `DOORS` in tests/test_rooms.py says why
 
-        return write_report(path, self, Request(evaluate, points, grid, data, cache, workers, progress), title)
+        return write_report(path, self, Request(evaluate, points, grid, data, cache, workers, progress), title, url)

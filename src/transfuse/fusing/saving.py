@@ -34,7 +34,8 @@ def saved(fusion: Fusion, path: str | os.PathLike[str]) -> Path:
         for number, (parent, weight) in enumerate(zip(fusion.parents, states.weights, strict=True), start=1)
     )
     done = fusion.correction.method
-    options = {**states.options, **({} if done == NONE else {"correct": done})}
+    heads = states.heads.asked if states.heads else {}
+    options = {**states.options, **({} if done == NONE else {"correct": done}), **heads}
     given = "".join(f", {key}={value!r}" for key, value in {"seed": states.seed, **options}.items())
     provenance = Provenance(
         sources, "fuse", states.method, METHODS[states.method].citation, options, states.seed, states.status,

@@ -13,7 +13,7 @@ from numbers import Integral, Real
 
 from ..arguments import Kind, either, mapping
 from ..errors import InputError, listing
-from ..layout import Layout, Run
+from ..layout import Layout
 
 Widths = Mapping[str, int | float] | float  # units, or a factor, by space or by pattern; or one factor for all spaces
 FACTOR = Kind(
@@ -74,14 +74,7 @@ def target_widths(layout: Layout, own: Mapping[str, int], wanted: Mapping[str, i
         InputError: the target cannot have them.
     """
     problems = [f"space {name} cannot have {width!r} units" for name, width in wanted.items() if width < 1]
-    listed = {
-        slot.space
-        for axes in layout.tensors.values()
-        for axis in axes
-        for run in axis.segments
-        if isinstance(run, Run) and run.units is not None
-        for slot in run.cell
-    }
+    listed = {slot.space for run in layout.runs() if run.units is not None for slot in run.cell}
     for name in sorted(listed & wanted.keys()):
         if wanted[name] != own[name]:
             problems.append(f"space {name} is listed unit by unit in the layout and keeps its {own[name]} units")

@@ -11,7 +11,7 @@ from .measuring import Survey
 from .paths import barrier, chain, simplex
 from .planes import plane
 from .records import Barrier, Mark, Plane, Record, Simplex
-from .scoring import Evaluator, classification, evaluator
+from .scoring import Evaluator, classification, classification_with_accuracy, evaluator, more_is_better
 
 __all__ = [
     "Barrier",
@@ -28,9 +28,11 @@ __all__ = [
     "barrier",
     "chain",
     "classification",
+    "classification_with_accuracy",
     "cosines",
     "dask_executor",
     "evaluator",
+    "more_is_better",
     "plane",
     "simplex",
 ]

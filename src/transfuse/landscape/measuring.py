@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import os
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -22,7 +23,7 @@ from ..activations import Batches
 from ..arguments import FUNCTION, PATH, PROGRESS, check_arguments, optional
 from ..corrections import correct
 from ..corrections.batch_norm import norms_of
-from ..errors import InputError
+from ..errors import InputError, StatisticsWarning
 from ..modules import private_randomness
 from ..progress import Progress, watching
 from ..workers import WORKERS, Workers, spread
@@ -34,6 +35,13 @@ Known = Iterator[tuple[int, Values]]
 # A cached value that differs by a larger share than this was not made by the same `evaluate`; threads and other
 # machines make smaller differences.
 SAME = 0.01
+
+INTERPOLATED = (
+    "these networks have batch norm, whose running statistics are interpolated between them: those are not the "
+    "statistics of the network in between, whose loss may be huge for this reason alone. Have them computed anew at "
+    "each point, from inputs without labels (data=, on the command line --reset-batchnorm); at the ends too, whose "
+    "values then move a little"
+)
 
 EVALUATE = replace(FUNCTION, expected="a function of a model")
 
@@ -72,6 +80,8 @@ class Survey:
             raise InputError(
                 "data corrects batch norm in modules, but these networks are states; give modules, or leave out data"
             )
+        if self.data is None and interpolates_statistics(family.model, points):
+            warnings.warn(INTERPOLATED, StatisticsWarning, stacklevel=2)
         cache = Cache(self.cache)
         kind = "" if self.data is None else " with data"  # other values, maybe only a little so
         keys = [key_of(family.fingerprints, point) + kind for point in points] if self.cache is not None else []
@@ -112,6 +122,11 @@ class Survey:
                 f"{cache.path} was filled by another evaluate or with other data: at one point it holds {before}, and "
                 f"evaluate gives {values}; give another file as cache"
             )
+
+
+def interpolates_statistics(model: nn.Module | None, points: Sequence[Coefficients]) -> bool:
+    """Whether some point is no network itself, and these networks have batch norm with running statistics."""
+    return model is not None and any(1.0 not in point for point in points) and bool(norms_of(model))
 
 
 def value_at(family: Family, evaluate: Evaluate, data: Any, point: Coefficients) -> Values:

@@ -9,14 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from ..arguments import FUNCTION, NETWORK_OR_STATE, NUMBER, check_arguments, count, mapping, optional
+from ..arguments import FUNCTION, NETWORK_OR_STATE, NUMBER, SWITCH, check_arguments, count, mapping, optional
 from ..errors import InputError
 from ..progress import Progress
 from ..types import Array
 from ..workers import Workers
 from .cache import Values
 from .combining import Coefficients, Family, ModuleOrState
-from .geometry import Frame
+from .geometry import FLAT, Frame
+from .gridding import lines_near
 from .measuring import Evaluate, Survey
 from .records import Mark, Plane
 
@@ -28,7 +29,7 @@ def plane(  # noqa: PLR0913
     origin: ModuleOrState, x: ModuleOrState, y: ModuleOrState, evaluate: Evaluate, *, grid: int = 21,
     margin: float = 0.2, marks: Mapping[str, ModuleOrState] | None = None, data: Any = None,
     cache: str | os.PathLike[str] | None = None, workers: Workers = 0, progress: Progress = False,
-    preview: Callable[[Plane], None] | None = None,
+    preview: Callable[[Plane], None] | None = None, finer: bool = False,
 ) -> Plane:  # fmt: skip
     """Values on the plane of all affine combinations of three networks.
 
@@ -50,6 +51,8 @@ def plane(  # noqa: PLR0913
             which is not shut down.
         progress: Show how far it is; see `barrier`.
         preview: Is given the plane on a coarser grid after about a tenth of the points, and then on finer ones.
+        finer: Put lines of the grid through the networks, and more of them near by, instead of spreading them evenly:
+            a smoother picture of as many points, of which a plane with another `grid` can take none from the cache.
 
     Raises:
         InputError: the networks do not fit each other, lie on one line, or evaluate gives no numbers.
@@ -64,12 +67,17 @@ def plane(  # noqa: PLR0913
     check_arguments(
         origin=(origin, NETWORK_OR_STATE), x=(x, NETWORK_OR_STATE), y=(y, NETWORK_OR_STATE), grid=(grid, count(2)),
         margin=(margin, NUMBER), marks=(marks, optional(MARKS)), preview=(preview, optional(FUNCTION)),
+        finer=(finer, SWITCH),
     )  # fmt: skip
     networks = _named({"origin": origin, "x": x, "y": y}, marks or {})
     family = Family.of(networks)
     frame = Frame.through(*family.states[:3])
     shown = [Mark(name, *frame.project(state), {}) for name, state in zip(networks, family.states, strict=True)]
-    sides = _side([each.x for each in shown], grid, margin), _side([each.y for each in shown], grid, margin)
+    near = [each for each in shown if each.distance <= FLAT * frame.along] if finer else []
+    sides = (
+        _side([each.x for each in shown], [each.x for each in near], grid, margin),
+        _side([each.y for each in shown], [each.y for each in near], grid, margin),
+    )
     survey = Survey(evaluate, data, cache, workers, progress)
     canvas = _Canvas(shown, *sides)
     for level in canvas.filled(survey, family, frame):
@@ -93,9 +101,11 @@ def _named(three: Mapping[str, ModuleOrState], marks: Mapping[str, ModuleOrState
     return {**first, **rest}
 
 
-def _side(places: Sequence[float], grid: int, margin: float) -> Array:
+def _side(places: Sequence[float], near: Sequence[float], grid: int, margin: float) -> Array:
+    """Lines along a side that covers all places and a margin, finer near some of them."""
     low, high = min(places), max(places)
-    return np.linspace(low - margin * (high - low), high + margin * (high - low), grid)
+    ends = low - margin * (high - low), high + margin * (high - low)
+    return lines_near(near, *ends, grid) if near else np.linspace(*ends, grid)
 
 
 def levels(grid: int) -> list[list[int]]:

@@ -11,6 +11,7 @@ import math
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 from zipfile import BadZipFile
@@ -20,10 +21,14 @@ import numpy as np
 from ..errors import InputError
 from ..files import write_whole
 from ..types import Array
+from .scoring import more_is_better
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+
+KIND = "transfuse"  # the key under which a file says which record it holds
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,17 +53,30 @@ class Record:
             raise InputError(f"no metric is called {metric!r}; the metrics: {', '.join(self.metrics)}")
         return self.values[metric]
 
+    def plain(self) -> dict[str, Any]:
+        """The record as JSON can hold it; `restored` gives it back."""
+        return {KIND: type(self).__name__.lower(), **_plain(vars(self))}
+
+    @classmethod
+    def restored(cls, found: Mapping[str, Any]) -> Self:
+        """The record that `plain` told of.
+
+        Raises:
+            InputError: it is a record of another kind.
+        """
+        rest = dict(found)
+        if (saved := rest.pop(KIND)) != (kind := cls.__name__.lower()):
+            raise InputError(f"this holds a {saved}, not a {kind}; load it by {str(saved).capitalize()}.load")
+        return cls(**cls._restored(rest))
+
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write to a `.json` or `.npz` file, whole or not at all."""
-        kind = type(self).__name__.lower()
         if _suffix(path) == ".json":
-            text = json.dumps({"transfuse": kind, **_plain(vars(self))}, indent=1, allow_nan=False)
-            return write_whole(path, (text + "\n").encode())
+            return write_whole(path, (json.dumps(self.plain(), indent=1, allow_nan=False) + "\n").encode())
         arrays, rest = _split(vars(self))
+        told = {name: value for name, value in self.plain().items() if name in rest or name == KIND}
         buffer = io.BytesIO()
-        np.savez_compressed(
-            buffer, allow_pickle=False, record=json.dumps({"transfuse": kind, **_plain(rest)}), **arrays
-        )
+        np.savez_compressed(buffer, allow_pickle=False, record=json.dumps(told), **arrays)
         return write_whole(path, buffer.getvalue())
 
     @classmethod
@@ -68,14 +86,13 @@ class Record:
         Raises:
             InputError: the file holds no record of this kind.
         """
-        kind = cls.__name__.lower()
+        kind, suffix = cls.__name__.lower(), _suffix(path)
         try:
-            found = _read(Path(path), _suffix(path))
-            if (saved := found.pop("transfuse")) != kind:
-                raise InputError(f"{path} holds a {saved}, not a {kind}; load it by {str(saved).capitalize()}.load")
-            return cls(**cls._restored(found))
+            return cls.restored(_read(Path(path), suffix))
         except FileNotFoundError:
             raise InputError(f"{path} does not exist; give a file that `save` wrote") from None
+        except InputError as error:
+            raise InputError(f"{path}: {error}") from None
         except (ValueError, KeyError, TypeError, OSError, BadZipFile) as error:
             raise InputError(
                 f"{path} does not hold a whole {kind} that transfuse saved ({error}); give a file that `save` wrote"
@@ -104,8 +121,13 @@ class Barrier(Record):
         return excess
 
     def height(self, metric: str | None = None) -> float:
-        """The largest excess: `max_t L(t) - ((1 - t) L(0) + t L(1))` (Entezari et al. 2022, Definition 2.1)."""
-        return float(self.excess(metric).max())
+        """The largest excess: `max_t L(t) - ((1 - t) L(0) + t L(1))` (Entezari et al. 2022, Definition 2.1).
+
+        Of a metric of which more is better, such as `accuracy`, it is the largest lack: how far values fall below the
+        interpolation of the ends.
+        """
+        excess = self.excess(metric)
+        return float((-excess if more_is_better(metric or self.metrics[0]) else excess).max()) + 0.0  # no "-0"
 
     def midpoint(self, metric: str | None = None) -> float:
         """The value half-way between the two networks."""
@@ -132,6 +154,12 @@ class Barrier(Record):
         )
 
     __repr__ = __str__  # arrays would fill a screen
+
+    def _repr_html_(self) -> str:
+        """What `str` tells, and a small picture: notebooks show it."""
+        from .. import plots  # a door upwards: `DOORS` in tests/test_rooms.py says why
+
+        return f"<pre>{escape(str(self))}</pre>{plots.inline_picture(self.plot)}"
 
     @classmethod
     def _restored(cls, found: dict[str, Any]) -> dict[str, Any]:
@@ -218,6 +246,12 @@ class Plane(Record):
         return "\n".join([*lines, "grid: " + ", ".join(spans)])
 
     __repr__ = __str__  # arrays would fill a screen
+
+    def _repr_html_(self) -> str:
+        """What `str` tells, and a small picture: notebooks show it."""
+        from .. import plots  # a door upwards: `DOORS` in tests/test_rooms.py says why
+
+        return f"<pre>{escape(str(self))}</pre>{plots.inline_picture(self.plot)}"
 
     def __getitem__(self, name: str) -> Mark:
         """The mark that has a name."""

@@ -6,7 +6,7 @@ into batches.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +20,9 @@ from ..modules import evaluating
 
 Scores = Callable[[Any, Any], Mapping[str, Tensor]]
 OutputsAndTargets = Callable[[nn.Module, Any], tuple[Any, Any]]
+# Words in names of metrics that say whether more or less is better; of others nobody can say.
+MORE = frozenset("accuracy acc top1 top5 precision recall f1 auc auroc bleu rouge r2 psnr ssim iou dice map".split())
+LESS = frozenset("loss error perplexity ppl nll mse mae rmse entropy distance divergence barrier wer cer fid".split())
 IGNORED = -100  # the target by which torch marks what does not count, such as padding
 
 
@@ -36,6 +39,42 @@ def classification(outputs: Tensor, targets: Tensor) -> dict[str, Tensor]:
     counted = targets != IGNORED
     losses = nn.functional.cross_entropy(outputs, targets, reduction="none", ignore_index=IGNORED)
     return {"loss": losses[counted], "error": 100.0 * (outputs.argmax(1) != targets)[counted].float()}
+
+
+def classification_with_accuracy(outputs: Tensor, targets: Tensor) -> dict[str, Tensor]:
+    """What `classification` gives, and the accuracy: 100 where the largest output is the target.
+
+    Example:
+        >>> scores = classification_with_accuracy(torch.tensor([[0.0, 9.0], [9.0, 0.0]]), torch.tensor([1, 1]))
+        >>> scores["accuracy"]
+        tensor([100.,   0.])
+    """
+    scores = classification(outputs, targets)
+    return {**scores, "accuracy": 100.0 - scores["error"]}
+
+
+def more_is_better(metric: str) -> bool:
+    """Whether larger values of a metric are better ones, as its name tells.
+
+    Example:
+        >>> more_is_better("top-5 accuracy"), more_is_better("accuracy loss"), more_is_better("value")
+        (True, False, False)
+    """
+    return bool(_words(metric) & MORE) and not less_is_better(metric)
+
+
+def less_is_better(metric: str) -> bool:
+    """Whether smaller values of a metric are better ones, as its name tells.
+
+    Example:
+        >>> less_is_better("test loss"), less_is_better("accuracy loss"), less_is_better("value")
+        (True, True, False)
+    """
+    return bool(_words(metric) & LESS)
+
+
+def _words(metric: str) -> set[str]:
+    return set("".join(each if each.isalnum() else " " for each in metric.lower()).split())
 
 
 def outputs_and_targets(model: nn.Module, batch: Any) -> tuple[Any, Any]:
@@ -57,13 +96,23 @@ def outputs_and_targets(model: nn.Module, batch: Any) -> tuple[Any, Any]:
     return model(*inputs) if isinstance(inputs, tuple | list) else model(inputs), targets
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Evaluator:
     """A function of a module that gives the means of scores over batches; `evaluator` makes it."""
 
     batches: Iterable[Any]
     scores: Scores
     forward: OutputsAndTargets
+
+    def __repr__(self) -> str:
+        """What is measured, and on how many batches; the data would fill a screen."""
+        count = f"{len(self.batches)} batches" if isinstance(self.batches, Sized) else "batches"
+        return f"evaluator by {getattr(self.scores, '__name__', type(self.scores).__name__)} on {count}"
+
+    @property
+    def measures_classes(self) -> bool:
+        """Whether outputs are class scores: the measure is loss, error or accuracy, and none of the user's own."""
+        return self.scores in (classification, classification_with_accuracy)
 
     def __call__(self, model: nn.Module) -> dict[str, float]:
         """The mean of each score of a module, in evaluation mode and without gradients."""

@@ -6,7 +6,7 @@ Not here: the notation (`notation`), how widths and positions are found (`widths
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
@@ -16,8 +16,8 @@ from ..arguments import TEXT, check_arguments, instance
 from ..errors import LayoutError, listing
 from .contradictions import all_contradictions
 from .notation import read, render
-from .records import Block, Fold, Frame, HasShape, Space, Tensors
-from .widths import axis_blocks, solve
+from .records import Block, Fold, Frame, HasShape, Run, Space, Tensors
+from .widths import axis_blocks, axis_length, solve
 
 Shapes = tuple[tuple[str, tuple[int, ...]], ...]
 Widths = tuple[tuple[str, int], ...]
@@ -178,6 +178,20 @@ class Layout:
                 for block in axis_blocks(tensor, number, axis, widths)
             )
         return self._blocks[key]
+
+    def shape(self, tensor: str, widths: Mapping[str, int]) -> tuple[int, ...]:
+        """The shape of a tensor for given widths."""
+        return tuple(axis_length(axis, widths) for axis in self.tensors[tensor])
+
+    def shapes(self, widths: Mapping[str, int]) -> dict[str, tuple[int, ...]]:
+        """The shapes of all tensors of a network that has these widths."""
+        return {name: self.shape(name, widths) for name in self.tensors}
+
+    def runs(self) -> Iterator[Run]:
+        """The runs of units on all axes of all tensors."""
+        for axes in self.tensors.values():
+            for axis in axes:
+                yield from (segment for segment in axis.segments if isinstance(segment, Run))
 
     def without(self, names: Collection[str]) -> Layout:
         """The layout without some tensors; spaces that stand on none of the others are left out.

@@ -87,7 +87,7 @@ def solve(spaces: Sequence[Space], tensors: Tensors, state: Mapping[str, HasShap
             name = next(name for name in unknown[0][2].spaces if name not in widths)
             widths[name] = traced[name]
     for tensor, number, axis, length in open_axes:
-        if (expected := _length(axis, widths)) != length or any(widths[name] < 1 for name in axis.spaces):
+        if (expected := axis_length(axis, widths)) != length or any(widths[name] < 1 for name in axis.spaces):
             parts = ", ".join(f"{name} = {widths[name]}" for name in axis.spaces) or "no moving units"
             problems.append(f"tensor {tensor} axis {number} has length {length}, expected {expected} ({parts})")
     return {space.name: widths.get(space.name, space.units) for space in spaces}, problems
@@ -121,7 +121,7 @@ def _width_on(axis: Axis, group: frozenset[str], widths: Mapping[str, int], leng
     return (length - rest) // per_unit
 
 
-def _length(axis: Axis, widths: Mapping[str, int]) -> int:
+def axis_length(axis: Axis, widths: Mapping[str, int]) -> int:
     """Length of an axis for given widths."""
     fixed = sum(segment.count for segment in axis.segments if isinstance(segment, Fixed))
     return fixed + sum(count * len(run.cell) for run, _, count in _segments(axis, widths))

@@ -1,31 +1,31 @@
-"""One page about one fusion: what was fused, what came of it, barriers, the plane, couplings, how to do it again.
+"""One page about one fusion: what came of it, the way between the models, the plane, couplings, how to do it again.
 
-In: a fusion and `evaluate`. Out: a single HTML file. `Fusion.report` is the way in.
+In: a fusion and `evaluate`. Out: a single HTML file, and a picture beside it that previews of links show.
+`Fusion.report` is the way in.
 """
 
-from __future__ import annotations
-
-import os
-from pathlib import Path
-
-from ..errors import InputError
-from ..files import write_whole
-from ..fusing import Fusion
 from .contents import Report, Request
+from .first_lines import Opening
 from .gathering import gather
 from .rendering import page, render
-from .tables import Table
+from .tables import Table, best_cells
+from .travel import journeys, motion
+from .writing import card_address, card_beside, write_card, write_page, write_report
 
-__all__ = ["Report", "Request", "Table", "gather", "page", "render", "write_report"]
-
-
-def write_report(path: str | os.PathLike[str], fusion: Fusion, request: Request, title: str | None = None) -> Path:
-    """Measure a fusion and write the page about it, whole or not at all.
-
-    Raises:
-        InputError: the folder does not exist, before anything is measured.
-    """
-    path = Path(path)
-    if not path.parent.is_dir():
-        raise InputError(f"the folder {path.parent} does not exist; make it, or give another path")
-    return write_whole(path, page(gather(fusion, request, title)).encode())
+__all__ = [
+    "Opening",
+    "Report",
+    "Request",
+    "Table",
+    "best_cells",
+    "card_address",
+    "card_beside",
+    "gather",
+    "journeys",
+    "motion",
+    "page",
+    "render",
+    "write_card",
+    "write_page",
+    "write_report",
+]

@@ -81,11 +81,13 @@ class Subject:
         facts: Short texts by name, in the order of the page.
         layout: Which axes move together.
         widths: For each space how many units it has in the result, then in each model.
+        models: How many models were fused.
     """
 
     facts: Mapping[str, str]
     layout: Layout
     widths: Mapping[str, tuple[int, ...]]
+    models: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,6 +98,7 @@ class Results:
         rows: The table: the models, their plain average, the fused network, the ensemble.
         barriers: Segments from the first model to others, by name.
         plane: The plane through the first model, the second one, and the second one aligned.
+        ways: For those barriers that run along the plane, where they begin and end on it.
         notes: What could not be measured, or not as a reader may expect.
         seconds: How long each part took.
     """
@@ -103,6 +106,7 @@ class Results:
     rows: tuple[ResultRow, ...] = ()
     barriers: Mapping[str, Barrier] = field(default_factory=dict)
     plane: Plane | None = None
+    ways: Mapping[str, tuple[tuple[float, float], tuple[float, float]]] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     seconds: Mapping[str, float] = field(default_factory=dict)
 

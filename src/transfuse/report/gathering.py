@@ -29,7 +29,7 @@ def gather(fusion: Fusion, request: Request, title: str | None = None) -> Report
     results = measured(fusion, request)
     return Report(
         title=title or f"{len(fusion.parents)} × {type(fusion.model).__name__}, fused",
-        subject=Subject(facts=_facts(fusion), layout=fusion.layout, widths=_widths(fusion)),
+        subject=Subject(_facts(fusion), fusion.layout, _widths(fusion), len(fusion.parents)),
         results=results,
         matching=MatchedUnits(
             couplings=tuple(_couplings(fusion.states)),

@@ -7,7 +7,7 @@ rest of the page is still of use.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -19,11 +19,14 @@ from ..corrections import NONE
 from ..corrections.batch_norm import norms_of
 from ..errors import InputError
 from ..fusing import Fusion
-from ..landscape import Barrier, Evaluator, Family, Frame, Plane, Survey, barrier, classification, plane
+from ..landscape import Barrier, Evaluator, Family, Frame, Plane, Survey, barrier, plane
 from ..landscape.geometry import FLAT
 from ..modules import Ensemble, are_class_scores, state_of, tensors_in, with_state
 from .contents import Request, ResultRow, Results, Role
 
+Point = tuple[float, float]
+
+UNMOVED = "model 1 as trained"  # the mark of the first model where it is not in the common order and scale already
 PAIRS = 3  # barriers from the first model to this many others: more curves than that are not told apart
 
 
@@ -38,8 +41,9 @@ def measured(fusion: Fusion, request: Request) -> Results:
     with _timed(seconds, "barriers"):
         barriers = _barriers(fusion, request, notes)
     with _timed(seconds, "plane"):
-        surface = _plane(fusion, request, notes)
-    return Results(rows=rows, barriers=barriers, plane=surface, notes=tuple(notes), seconds=seconds)
+        surface = plane_of(fusion, request, notes)
+    ways = _ways(surface, barriers) if surface else {}
+    return Results(rows, barriers, surface, ways, tuple(notes), seconds)
 
 
 def _rows(fusion: Fusion, request: Request, notes: list[str]) -> Iterator[ResultRow]:
@@ -61,13 +65,21 @@ def _rows(fusion: Fusion, request: Request, notes: list[str]) -> Iterator[Result
 
 def _ensemble_row(fusion: Fusion, request: Request) -> ResultRow:
     """The row of the ensemble, whose name says what was averaged: class probabilities, or outputs of another kind."""
-    own_measure = isinstance(request.evaluate, Evaluator) and request.evaluate.scores is not classification
-    ensemble = Ensemble(fusion.parents, fusion.states.weights, classes=not own_measure)
+    if fusion.heads is None:
+        ensemble = ensemble_of(fusion.parents, fusion.states.weights, request.evaluate)
+    else:  # of joined heads, the mean of outputs is what each knows
+        ensemble = Ensemble(fusion.parents, fusion.states.weights, classes=False)
     outputs: list[bool] = []  # whether they were class scores: only `evaluate` knows on what, and so what, networks run
     ensemble.register_forward_hook(lambda *call: outputs.extend(map(are_class_scores, tensors_in(call[-1]))))
     row = _row("ensemble", "ensemble", ensemble, request)
     averaged = "probabilities" if ensemble.classes and any(outputs) else "outputs"
     return replace(row, name=f"ensemble (mean of {averaged})")
+
+
+def ensemble_of(models: Sequence[nn.Module], weights: Sequence[float], evaluate: Any) -> Ensemble:
+    """The ensemble of some models, whose outputs are class scores unless `evaluate` has a measure of its own."""
+    own_measure = isinstance(evaluate, Evaluator) and not evaluate.measures_classes
+    return Ensemble(models, weights, classes=not own_measure)
 
 
 def _row(name: str, role: Role, model: nn.Module, request: Request, data: Any = None) -> ResultRow:
@@ -114,7 +126,7 @@ def _barriers(fusion: Fusion, request: Request, notes: list[str]) -> dict[str, B
     return found
 
 
-def _plane(fusion: Fusion, request: Request, notes: list[str]) -> Plane | None:
+def plane_of(fusion: Fusion, request: Request, notes: list[str]) -> Plane | None:
     """The plane through the first model, the second one, and the second one aligned."""
     if not request.grid or len(fusion.parents) < 2:
         return None
@@ -127,16 +139,40 @@ def _plane(fusion: Fusion, request: Request, notes: list[str]) -> Plane | None:
     except InputError:
         notes.append("No plane: model 1, model 2 and aligned model 2 lie on one line.")
         return None
-    if any(not torch.equal(a, b) for a, b in zip(first.parameters(), fusion.parents[0].parameters(), strict=True)):
-        notes.append("On the plane, model 1 stands in the common order and scale, in which it was averaged.")
+    marks = {"model 1": first, "model 2": second, "model 2 aligned": moved, "fused": fusion.model}
+    if alike([first, fusion.parents[0]]) and not _equal(first, fusion.parents[0]):
+        marks[UNMOVED] = fusion.parents[0]
+        notes.append(
+            "On the plane, model 1 stands in the common order and scale, in which it was averaged; "
+            f"{UNMOVED}, where the straight way begins, computes the same."
+        )
     found = plane(
         first, second, moved, request.evaluate, grid=request.grid, data=request.data, cache=request.cache,
-        marks={"model 1": first, "model 2": second, "model 2 aligned": moved, "fused": fusion.model},
-        workers=request.workers, progress=request.progress,
+        marks=marks, workers=request.workers, progress=request.progress, finer=True,
     )  # fmt: skip
     if found["fused"].distance > FLAT * found["model 2"].x:
         notes.append(f"{_why_off(fusion)}, so it stands off the plane; its foot is drawn.")
     return found
+
+
+def _equal(one: nn.Module, other: nn.Module) -> bool:
+    """Whether all parameters of two networks are the same numbers."""
+    return all(torch.equal(a, b) for a, b in zip(one.parameters(), other.parameters(), strict=True))
+
+
+def _ways(surface: Plane, barriers: Mapping[str, Barrier]) -> dict[str, tuple[Point, Point]]:
+    """Where the barriers between models 1 and 2 begin and end on the plane: at networks, or at the feet of networks."""
+    names = {mark.name for mark in surface.marks}
+    ends = {
+        "as trained": (UNMOVED if UNMOVED in names else "model 1", "model 2"),
+        "aligned": ("model 1", "model 2 aligned"),
+    }
+    return {
+        name: ((surface[start].x, surface[start].y), (surface[end].x, surface[end].y))
+        for kind, (start, end) in ends.items()
+        for name in (kind, f"1 to 2, {kind}")
+        if name in barriers
+    }
 
 
 def _why_off(fusion: Fusion) -> str:

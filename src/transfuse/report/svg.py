@@ -8,7 +8,8 @@ character of it is arithmetic; names that users chose are escaped.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
@@ -21,33 +22,59 @@ Point = tuple[float, float]
 Series = Mapping[str, tuple[Sequence[float], Sequence[float]]]
 
 WIDTH = 380.0  # about a telephone's: letters keep their size there, and grow on wider screens
+LEFT, TOP, RIGHT, BOTTOM = 42.0, 10.0, WIDTH - 8, 200.0  # of the lines of a chart; numbers and the legend are around
 # Viridis, which the colour-blind read as well, and which grows evenly in grey.
 VIRIDIS = ("440154", "482878", "3e4989", "31688e", "26828e", "1f9e89", "35b779", "6ece58", "b5de2b", "fde725")
 
 
-def curves(series: Series, *, ticks: Mapping[float, str], label: str, zero: bool = True) -> Markup:
-    """A chart of lines with a legend below; x has the given ticks, y starts at 0 or below, unless `zero` is False."""
-    xs = [x for each in series.values() for x in each[0]]
-    ys = [y for each in series.values() for y in each[1] if math.isfinite(y)] or [0.0]
-    marks = nice_ticks(min([0.0, *ys] if zero else ys), max(ys))
-    left, top, right, bottom = 42.0, 10.0, WIDTH - 8, 200.0
+@dataclass(frozen=True)
+class Chart:
+    """Where the values of curves stand on a drawing.
 
-    def place(x: float, y: float) -> Point:
-        across = (x - min(xs)) / ((max(xs) - min(xs)) or 1)
-        return left + (right - left) * across, bottom - (bottom - top) * (y - marks[0]) / (marks[-1] - marks[0])
+    Args:
+        ends: The first and the last x.
+        marks: Round numbers along y, from the lowest to the highest.
+    """
 
+    ends: tuple[float, float]
+    marks: tuple[float, ...]
+
+    @staticmethod
+    def around(lines: Iterable[tuple[Sequence[float], Sequence[float]]], *, zero: bool = True) -> Chart:
+        """A chart that holds all finite values of lines; y starts at 0 or below, unless `zero` is False."""
+        pairs = [pair for xs, ys in lines for pair in zip(xs, ys, strict=True)]
+        xs = [x for x, _ in pairs]
+        ys = [y for _, y in pairs if math.isfinite(y)] or [0.0]
+        return Chart((min(xs), max(xs)), tuple(nice_ticks(min([0.0, *ys] if zero else ys), max(ys))))
+
+    def place(self, x: float, y: float) -> Point:
+        """The point of the drawing where a value stands."""
+        across = (x - self.ends[0]) / ((self.ends[1] - self.ends[0]) or 1)
+        up = (y - self.marks[0]) / (self.marks[-1] - self.marks[0])
+        return LEFT + (RIGHT - LEFT) * across, BOTTOM - (BOTTOM - TOP) * up
+
+    def inside(self, x: float, y: float) -> Point:
+        """The point where a value stands, or would if it were on the chart; what is no number stands at its top."""
+        return self.place(x, min(max(y, self.marks[0]), self.marks[-1]) if not math.isnan(y) else self.marks[-1])
+
+
+def curves(series: Series, chart: Chart, *, ticks: Mapping[float, str], label: str, over: str = "") -> Markup:
+    """A chart of lines with a legend below; x has the given ticks, and markup that is ready is drawn over the lines."""
+    low, high = chart.ends
     parts = [
-        _rule(place(min(xs), y), place(max(xs), y), text) for y, text in zip(marks, tick_texts(marks), strict=True)
+        _rule(chart.place(low, y), chart.place(high, y), text)
+        for y, text in zip(chart.marks, tick_texts(chart.marks), strict=True)
     ]
     for x, text in ticks.items():
-        across = place(x, marks[0])[0]
-        anchor = "start" if x == min(xs) else "end" if x == max(xs) else "middle"
-        parts.append(f'<text x="{across:.1f}" y="{bottom + 15:.0f}" text-anchor="{anchor}">{escape(text)}</text>')
+        across = chart.place(x, chart.marks[0])[0]
+        anchor = "start" if x == low else "end" if x == high else "middle"
+        parts.append(f'<text x="{across:.1f}" y="{BOTTOM + 15:.0f}" text-anchor="{anchor}">{escape(text)}</text>')
     for index, (name, each) in enumerate(series.items()):
-        points = [(place(x, y), x, y) for x, y in zip(*each, strict=True) if math.isfinite(y)]
+        points = [(chart.place(x, y), x, y) for x, y in zip(*each, strict=True) if math.isfinite(y)]
         parts.append(_line(index, name, points, label))
-        parts.append(_legend(index, name, left, bottom + 34 + 16 * index))
-    return drawing("".join(parts), bottom + 26 + 16 * len(series), f"{label} along {', '.join(series)}")
+        parts.append(_legend(index, name, LEFT, BOTTOM + 34 + 16 * index))
+    height = BOTTOM + 26 + 16 * len(series)
+    return drawing("".join([*parts, over]), height, f"{label} along {', '.join(series)}")
 
 
 def nice_ticks(low: float, high: float) -> list[float]:

@@ -5,11 +5,10 @@ In: records. Out: `Table`s, which the templates turn into HTML.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from ..landscape.pictures import short_number
+from ..landscape.pictures import best_value, column_texts
 from ..layout import Space
 from .contents import Making, Results, Subject
 
@@ -21,52 +20,79 @@ class Table:
     Args:
         head: A title for each column.
         rows: For each row its name and its cells.
-        emphasised: Names of the rows that stand out.
+        shaded: Names of the rows that a reader looks for.
+        best: Row and column of each cell that holds the best value of its column; the name is in column 0.
     """
 
     head: Sequence[str]
     rows: Sequence[Sequence[str]]
-    emphasised: Collection[str] = ()
+    shaded: Collection[str] = ()
+    best: Collection[tuple[int, int]] = ()
 
 
 def result_table(results: Results) -> Table:
-    """The values of each network, with the fused one standing out."""
+    """The values of each network, with the fused one shaded and the best of each metric marked."""
     metrics = list(results.rows[0].values)
+    columns = [column_texts([row.values[metric] for row in results.rows]) for metric in metrics]
     return Table(
         head=["network", *map(with_unit, metrics), "parameters"],
-        rows=[
-            [row.name, *(exact(row.values[metric]) for metric in metrics), f"{row.parameters:,}"]
-            for row in results.rows
-        ],
-        emphasised=[row.name for row in results.rows if row.role == "fused"],
+        rows=[[row.name, *texts, f"{row.parameters:,}"] for row, *texts in zip(results.rows, *columns, strict=True)],
+        shaded=[row.name for row in results.rows if row.role == "fused"],
+        best=best_cells(metrics, columns),
     )
 
 
+def best_cells(metrics: Sequence[str], columns: Sequence[Sequence[str]]) -> frozenset[tuple[int, int]]:
+    """Row and column of every cell that is best in its column as it is shown, so that what looks equal is treated so.
+
+    Args:
+        metrics: The name of the metric in each column, which says whether more or less is better.
+        columns: The texts of each column, from the first after the names.
+
+    Example:
+        >>> sorted(best_cells(["loss", "size"], [["0.20", "0.10", "0.10"], ["1", "2", "3"]]))
+        [(1, 1), (2, 1)]
+    """
+    found = set()
+    for column, (metric, texts) in enumerate(zip(metrics, columns, strict=True), start=1):
+        values = [float(text) for text in texts]
+        best = best_value(metric, values)
+        found |= {(row, column) for row, value in enumerate(values) if value == best}
+    return frozenset(found)
+
+
 def barrier_table(results: Results) -> Table:
-    """For each segment and metric the value half-way and the height of the barrier."""
+    """For each segment and metric the value half-way and the height of the barrier, with the best marked."""
     metrics = next(iter(results.barriers.values())).metrics
+    columns = [
+        column_texts(
+            [each.midpoint(metric) if what == "midpoint" else each.height(metric) for each in results.barriers.values()]
+        )
+        for metric in metrics
+        for what in ("midpoint", "barrier")
+    ]
+    names = [name for metric in metrics for name in (metric, "barrier")]
     return Table(
-        head=["", *(f"{metric}, {what}" for metric in metrics for what in ("midpoint", "barrier"))],
-        rows=[
-            [name, *(short_number(value) for each in metrics for value in (found.midpoint(each), found.height(each)))]
-            for name, found in results.barriers.items()
-        ],
+        head=["segment", *(f"{with_unit(metric)}: {what}" for metric in metrics for what in ("midpoint", "barrier"))],
+        rows=[[name, *texts] for name, *texts in zip(results.barriers, *columns, strict=True)],
+        best=best_cells(names, columns),
     )
 
 
 def mark_table(results: Results) -> Table:
-    """Where each network stands on the plane, how far off it is, and its values."""
+    """Where each network stands on the plane, how far off it is, and its values, with the best marked."""
     plane = results.plane
     assert plane is not None
-    rows = [
-        [
-            mark.name,
-            *(short_number(round(place, 4) + 0.0) for place in (mark.x, mark.y, mark.distance)),  # + 0.0: no "-0"
-            *(exact(mark.values[metric]) for metric in plane.metrics),
-        ]
+    columns = [column_texts([mark.values[metric] for mark in plane.marks]) for metric in plane.metrics]
+    places = [
+        [f"{round(place, 2) + 0.0:.2f}" for place in (mark.x, mark.y, mark.distance)]  # + 0.0: no "-0.00"
         for mark in plane.marks
     ]
-    return Table(head=["network", "x", "y", "distance from the plane", *plane.metrics], rows=rows)
+    return Table(
+        head=["network", *map(with_unit, plane.metrics), "x", "y", "off the plane"],
+        rows=[[mark.name, *texts, *place] for mark, place, *texts in zip(plane.marks, places, *columns, strict=True)],
+        best=best_cells(plane.metrics, columns),
+    )
 
 
 def space_table(subject: Subject) -> Table:
@@ -89,21 +115,11 @@ def symmetry_told(space: Space) -> str:
     return ", ".join(space.symmetry.words) or "nothing"
 
 
-def exact(value: float) -> str:
-    """A measured value for a table, with four digits.
+def with_unit(title: str, metric: str | None = None) -> str:
+    """A title with the unit of its metric, which only the error of `transfuse.evaluator` has.
 
     Example:
-        >>> exact(0.123456), exact(float("inf"))
-        ('0.1235', 'inf')
+        >>> with_unit("error"), with_unit("loss"), with_unit("error half-way", "error")
+        ('error, %', 'loss', 'error half-way, %')
     """
-    return f"{value:.4g}" if math.isfinite(value) else str(value)
-
-
-def with_unit(metric: str) -> str:
-    """The name of a metric with its unit, which only the error of `transfuse.evaluator` has.
-
-    Example:
-        >>> with_unit("error"), with_unit("loss")
-        ('error, %', 'loss')
-    """
-    return f"{metric}, %" if metric == "error" else metric
+    return f"{title}, %" if (metric or title) == "error" else title

@@ -45,19 +45,23 @@ class Inverted:
     why_not: str = ""
 
 
-def inverted_inputs(models: Sequence[nn.Module], drawn: Batches, watch: Watch = unwatched) -> Inverted:
+def inverted_inputs(
+    models: Sequence[nn.Module], drawn: Batches, watch: Watch = unwatched, *, apart: bool = False
+) -> Inverted:
     """Drawn inputs, moved until every network sees an assigned class in each sample.
 
     Args:
         models: Networks of one architecture, in evaluation mode.
         drawn: From `drawn_inputs`: a batch holds a tree of tensors, samples along the first axis of the outputs.
         watch: Is told of each batch.
+        apart: Whether the networks know different classes: each sample is moved until one of them, in turn, sees a
+            class of its own, whatever the others see.
     """
     found = []
     for number, content in enumerate(drawn.data):
         try:
             with torch.inference_mode(mode=False), torch.enable_grad(), torch.backends.cudnn.flags(enabled=False):
-                found.append(_moved(models, drawn, content, number))
+                found.append(_moved(models, drawn, content, number, apart=apart))
         except InputError as error:
             return Inverted(why_not=str(error))
         except Exception as error:  # the networks' own code runs here, and may raise anything: it is told
@@ -66,7 +70,7 @@ def inverted_inputs(models: Sequence[nn.Module], drawn: Batches, watch: Watch = 
     return Inverted(replace(drawn, data=found))
 
 
-def _moved(models: Sequence[nn.Module], drawn: Batches, content: Any, number: int) -> Any:
+def _moved(models: Sequence[nn.Module], drawn: Batches, content: Any, number: int, *, apart: bool) -> Any:
     """One batch after all steps of gradient descent.
 
     Raises:
@@ -86,7 +90,8 @@ def _moved(models: Sequence[nn.Module], drawn: Batches, content: Any, number: in
         # Copies: a network may write to its inputs.
         given = [own[place].clone() if place in own else value for place, value in enumerate(values)]
         scores = [_scores(drawn.forward(model, pytree.tree_unflatten(given, tree))) for model in models]
-        loss = torch.stack([_distance(each, number) for each in scores]).sum()
+        turns = len(models) if apart else 1
+        loss = torch.stack([_distance(each, number, own % turns, turns) for own, each in enumerate(scores)]).sum()
         if not bool(loss.isfinite()):
             raise InputError("they give NaN or infinity on inputs like the example")
         slopes = torch.autograd.grad(loss, list(own.values()), allow_unused=True)
@@ -111,8 +116,12 @@ def _scores(outputs: Any) -> Tensor:
     return floats[0]
 
 
-def _distance(scores: Tensor, number: int) -> Tensor:
-    """How far scores are from saying one class after another; each batch goes on where the one before it ended."""
+def _distance(scores: Tensor, number: int, turn: int, turns: int) -> Tensor:
+    """How far scores are from saying one class after another; each batch goes on where the one before it ended.
+
+    Where networks take turns, only the samples count whose turn it is.
+    """
     count, classes = scores.shape
-    wanted = (number * count + torch.arange(count, device=scores.device)) % classes
-    return F.cross_entropy(scores.float(), wanted)
+    places = number * count + torch.arange(count, device=scores.device)
+    mine = places % turns == turn
+    return F.cross_entropy(scores.float()[mine], (places // turns % classes)[mine])

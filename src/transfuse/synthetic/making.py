@@ -98,7 +98,7 @@ class SyntheticInputs:
     @staticmethod
     def of(  # noqa: PLR0913
         models: Sequence[nn.Module], example: Arguments | None, *, plain: bool, data: bool, seed: int,
-        streams: bool = False, progress: Progress = False,
+        streams: bool = False, apart: bool = False, progress: Progress = False,
     ) -> SyntheticInputs:  # fmt: skip
         """Synthetic inputs for networks of one architecture, or why there are none.
 
@@ -111,6 +111,7 @@ class SyntheticInputs:
             seed: Seed of the random numbers.
             streams: Whether the networks have linear residual streams, whose directions take many inputs: images are
                 drawn beside data, too. For other networks with convolutions that was not found to help.
+            apart: Whether the networks know different classes, so that no input can ask all of them.
             progress: Who is told how far it is.
         """
         if example is None or is_half(models[0]):
@@ -129,7 +130,7 @@ class SyntheticInputs:
                 return SyntheticInputs(why_not=WITHOUT.format(cause=cause_of(error)))
             too_long = "" if budget.inverted else TOO_LONG.format(fewest=FEWEST, effort=effort(models[0]))
             if chosen is None or chosen.images is None:
-                found = _inverted(models, drawn, budget, too_long, progress)
+                found = _inverted(models, drawn, budget, too_long, progress, apart=apart)
             else:
                 found = SyntheticInputs(drawn, too_long, matching=_first(drawn, budget.images))
             assert found.batches is not None, "there are inputs, though maybe of less use"
@@ -158,13 +159,13 @@ def _drawn(
 
 
 def _inverted(
-    models: Sequence[nn.Module], drawn: Batches, budget: Budget, too_long: str, progress: Progress
+    models: Sequence[nn.Module], drawn: Batches, budget: Budget, too_long: str, progress: Progress, *, apart: bool
 ) -> SyntheticInputs:
     """Noise, inverted; or noise as it was drawn, and why it could not be inverted."""
     inverted = Inverted(why_not=too_long)
     if budget.inverted:
         with watching(progress, "inputs") as watch:
-            inverted = inverted_inputs(models, drawn, watch)
+            inverted = inverted_inputs(models, drawn, watch, apart=apart)
     if inverted.batches is None:
         return SyntheticInputs(drawn, ONLY_INVERTED.format(why=inverted.why_not))
     return SyntheticInputs(inverted.batches, matching=inverted.batches if budget.convolutions else None)

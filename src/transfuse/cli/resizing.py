@@ -1,0 +1,64 @@
+"""Sizes in the configuration of a folder of transformers, where a result is wider or narrower than its inputs.
+
+In: a job, and where its result goes. Out: values for the configuration, with which transformers builds a network that
+computes what the result does; or an error before the work, if there are none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from ..checkpoints import CONFIG, configuration, model_class, sizes_for
+from ..lazy import entries_of
+from ..modules import Arguments, run, with_state
+from ..types import State
+from .jobs import Job
+
+SAME = (
+    1e-3  # of the size of outputs, by which they may differ: both networks are one, computed in another order at most
+)
+
+
+def check_describable(job: Job, out: Path, widths: Mapping[str, int]) -> None:
+    """Refuse widths that no configuration of this family describes, if the result is to be a folder.
+
+    Raises:
+        InputError: naming tensors that have no fitting sizes, or layers that cannot be rebuilt.
+    """
+    wanted = job.layout.shapes(widths)
+    if _is_resized(job, out, wanted) and job.build is not None:
+        sizes_for(configuration(job.checkpoints[0].path), wanted)
+        with_state(job.build(), {name: torch.zeros(shape) for name, shape in wanted.items()})
+
+
+def sizes_of_result(job: Job, out: Path, state: State) -> dict[tuple[str, ...], int]:
+    """Values for the configuration of a result; none where it has the sizes of the first input, or is no folder."""
+    wanted = {name: entry.shape for name, entry in entries_of(state).items()}
+    if not _is_resized(job, out, wanted) or job.build is None:
+        return {}
+    tensors = {name: state[name] for name in wanted}
+    inputs = Arguments.of(job.inputs)
+    expected = run(with_state(job.build(), tensors).eval(), tensors, inputs)
+
+    def computes_the_same(config: Any) -> bool:
+        config.use_cache = False  # a cache is state, not a result
+        model = model_class(config)._from_config(config).eval()
+        found = run(model, tensors, inputs)
+        return all(
+            a.shape == b.shape and torch.allclose(a.double(), b.double(), atol=SAME * float(b.double().abs().max()))
+            for a, b in zip(found, expected, strict=True)
+        )
+
+    return sizes_for(configuration(job.checkpoints[0].path), wanted, computes_the_same)
+
+
+def _is_resized(job: Job, out: Path, wanted: Mapping[str, tuple[int, ...]]) -> bool:
+    """Whether the result is a folder with a configuration, and some of its tensors have other shapes than before."""
+    first = job.checkpoints[0]
+    own = entries_of(first.tensors)
+    folder = not out.suffix and first.path.is_dir() and (first.path / CONFIG).exists()
+    return folder and any(name in own and own[name].shape != shape for name, shape in wanted.items())
