@@ -10,7 +10,14 @@ import torch
 from torch import nn
 
 import transfuse
-from transfuse.modules import RandomStates, evaluating, private_randomness, undisturbed, writes
+from transfuse.modules import (
+    evaluating,
+    private_randomness,
+    random_states_kept,
+    seed_random_states,
+    undisturbed,
+    writes,
+)
 
 
 def drawn():
@@ -41,9 +48,9 @@ def test_evaluation_mode_is_put_back_part_by_part_even_after_an_error():
 
 
 def test_random_states_are_put_back_and_a_seed_gives_the_same_numbers():
-    RandomStates.seed(7)
+    seed_random_states(7)
     expected = drawn()
-    RandomStates.seed(7)
+    seed_random_states(7)
     inside = []
     for _ in range(2):
         with private_randomness(3):
@@ -55,10 +62,10 @@ def test_random_states_are_put_back_and_a_seed_gives_the_same_numbers():
 
 
 def test_random_states_go_on_where_they_were():
-    RandomStates.seed(1)
-    states = RandomStates.now()
+    seed_random_states(1)
+    put_back = random_states_kept()
     first = drawn()
-    states.put_back()
+    put_back()
     assert drawn() == first
 
 
@@ -82,9 +89,9 @@ def test_undisturbed_keeps_buffers_attributes_modes_and_random_states(count):
     models = [Changes().train() for _ in range(count)]
     numbers = [tensor.clone() for model in models for tensor in model.state_dict().values()]
     fast = torch.backends.mha.get_fastpath_enabled()
-    RandomStates.seed(0)
+    seed_random_states(0)
     expected = drawn()
-    RandomStates.seed(0)
+    seed_random_states(0)
     with undisturbed(*models):
         for model in models:
             assert not model.training

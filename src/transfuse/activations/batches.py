@@ -20,7 +20,7 @@ from torch.utils import _pytree as pytree
 
 from ..arguments import FUNCTION, check_arguments, optional, told
 from ..errors import InputError
-from ..modules import RandomStates, private_randomness
+from ..modules import private_randomness, random_states_kept, seed_random_states
 from ..types import Forward
 
 
@@ -171,20 +171,20 @@ class Batches:
 
 def _repeatably(data: Iterable[Any]) -> Iterator[Any]:
     """The items of some data, the same ones each time even from a loader that shuffles; random states are kept."""
-    iterator, own = None, None
+    iterator, put_back = None, None
     while True:
         with private_randomness():
-            if own is None:
-                RandomStates.seed(0)
+            if put_back is None:
+                seed_random_states(0)
             else:
-                own.put_back()
+                put_back()
             try:
                 with _naming_the_data():
                     iterator = iter(data) if iterator is None else iterator
                     item = next(iterator)
             except StopIteration:
                 return
-            own = RandomStates.now()
+            put_back = random_states_kept()
         yield item
 
 

@@ -6,14 +6,14 @@ In: a problem, a target, present couplings. Out: matrices of scores, agreements,
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 
 import torch
 from torch import Tensor
 
 from ..layout import Block
-from ..layout.moving import Axes, Pair, carried_rows, units_of
+from ..layout.moving import Pair, carried_rows, units_of
 from ..layout.slicing import Sliced, pieces, slices, whole
 from ..types import State
 from .coupling import Couplings
@@ -21,25 +21,12 @@ from .problem import Problem
 from .sums import inner
 
 Target = Mapping[str, Tensor | Sliced]
+Slices = Callable[[slice], Tensor]  # a tensor, slice by slice
 Blocks = tuple[Block, Block]  # of the target, and of the model
 
 _THICK = 2048  # values of each unit in a piece: products of thinner pieces are slower
 _LONG = 4  # values of each unit, in numbers of units: from there on products are made of some units at a time
 _PARTS = 4  # into how many parts the units are cut then: columns are gathered within the cache
-
-
-@dataclass(frozen=True, eq=False)
-class _Model:
-    """A tensor of a model, and what carries all its axes but one."""
-
-    tensor: Tensor
-    axes: Axes
-    number: int
-    couplings: Couplings
-
-    def carried(self, along: int) -> Callable[[slice], Tensor]:
-        """The carried tensor as a function of slices along an axis."""
-        return carried_rows(self.tensor, self.axes, self.number, self.couplings, along=along)
 
 
 def unit_scores(
@@ -79,11 +66,12 @@ def unit_scores(
         scale = shape[1] / shape[0] if pair.target.side == "consumes" else 1.0
         weight = problem.importance.get(name, 1.0) * scale
         goal, blocks = target[name], (pair.target, pair.models[model])
-        own = _Model(problem.states[model][name], problem.axes_but(pair), model, couplings)
+        own = problem.states[model][name]
+        carried = partial(carried_rows, own, problem.axes_but(pair), model, couplings)
         if isinstance(goal, Tensor) and _long_units(pair.target, goal.shape):
-            _add_by_units(total, blocks, goal, own, weight)
+            _add_by_units(total, blocks, goal, _in_parts(own, carried(along=0)), weight)
         else:
-            _add_by_values(total, blocks, goal, own, weight)
+            _add_by_values(total, blocks, goal, carried, weight)
     return total
 
 
@@ -92,11 +80,13 @@ def splits(problem: Problem, space: str) -> bool:
     return problem.layout[space].signs and not all(pair.target.odd.all() for pair in problem.blocks_of[space])
 
 
-def _add_by_values(total: Tensor, blocks: Blocks, target: Tensor | Sliced, model: _Model, weight: float) -> None:
+def _add_by_values(
+    total: Tensor, blocks: Blocks, target: Tensor | Sliced, carried: Callable[..., Slices], weight: float
+) -> None:
     """Products of all units of a block are added to scores, some values of all units at a time."""
     axis, odd = blocks[0].axis, blocks[0].odd
-    along = 1 if model.tensor.dim() > 1 and axis == 0 else 0
-    ours, theirs = slices(target, along), model.carried(along)
+    along = 1 if len(target.shape) > 1 and axis == 0 else 0
+    ours, theirs = slices(target, along), carried(along=along)
     for piece in pieces(target.shape, along=along, least=_THICK * target.shape[axis]):
         both = (ours(piece), blocks[0]), (theirs(piece), blocks[1])
         for part, slots in zip(total, (None,) if len(total) == 1 else (odd, ~odd), strict=True):
@@ -105,12 +95,17 @@ def _add_by_values(total: Tensor, blocks: Blocks, target: Tensor | Sliced, model
                 part.addmm_(left, right.T, alpha=weight)
 
 
-def _add_by_units(total: Tensor, blocks: Blocks, target: Tensor, model: _Model, weight: float) -> None:
+def _in_parts(own: Tensor, carried: Slices) -> Iterator[tuple[slice, Tensor]]:
+    """A model's tensor, some units at a time: which units, and what is carried of the tensor for them."""
+    return ((units, carried(units)) for units in pieces(own.shape, least=own.numel() // _PARTS))
+
+
+def _add_by_units(
+    total: Tensor, blocks: Blocks, target: Tensor, parts: Iterable[tuple[slice, Tensor]], weight: float
+) -> None:
     """Products of all units of a block are added to scores, some of the model's units at a time: fewer additions."""
     part = total[0 if len(total) == 1 or blocks[0].odd[0] else 1]
-    theirs = model.carried(0)
-    for units in pieces(model.tensor.shape, least=model.tensor.numel() // _PARTS):
-        some = theirs(units)
+    for units, some in parts:
         part[:, units].addmm_(target.reshape(len(target), -1), some.reshape(len(some), -1).T, alpha=weight)
 
 

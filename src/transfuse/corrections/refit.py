@@ -22,7 +22,7 @@ from torch import Tensor
 from ..activations import Seen
 from .affine import has_constant, matrices, written
 from .least_squares import RIDGES, LeastSquares, problem_of
-from .slopes import Fitted, PartMatrices, Samples, by_slopes, parts_of
+from .slopes import PartMatrices, Samples, by_slopes, parts_of
 from .task import Sample, Task, check_numbers
 
 
@@ -51,7 +51,7 @@ def refit_site(task: Task, samples: Samples, *, bent: bool) -> None:
         return
     ridge, new = best
     if bent:
-        new = by_slopes(Fitted(start, new, fit, ridge, has_constant(site)), samples)
+        new = by_slopes(start, new, fit, samples, ridge=ridge, constant=has_constant(site))
     mean, variance = _moments(new, fit) if site.norm else (None, None)
     task.write(written(site, task.state, new, mean=mean, variance=variance))
 

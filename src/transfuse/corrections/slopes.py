@@ -11,7 +11,6 @@ held-out batches.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from operator import attrgetter
 
@@ -33,27 +32,25 @@ def parts_of(sample: Sample) -> list[Part]:
     return parts(sample.own, sample.target if sample.own.rest is None else sample.target - sample.own.rest)
 
 
-@dataclass(frozen=True, eq=False)
-class Fitted:
-    """A site that was fitted without weights.
+def by_slopes(
+    start: PartMatrices,
+    new: PartMatrices,
+    fit: Sequence[LeastSquares],
+    samples: Samples,
+    *,
+    ridge: float,
+    constant: bool,
+) -> PartMatrices:
+    """The matrices with the smallest weighted residual on held-out batches: as before, fitted, or fitted by slopes.
 
     Args:
         start: The matrices before.
-        new: The matrices after.
+        new: The matrices that were fitted without weights.
         fit: The normal equations of each part.
-        ridge: The ridge with which they were solved.
+        samples: The samples of the site.
+        ridge: The ridge with which the equations were solved.
         constant: Whether the last feature is a constant.
     """
-
-    start: PartMatrices
-    new: PartMatrices
-    fit: Sequence[LeastSquares]
-    ridge: float
-    constant: bool
-
-
-def by_slopes(site: Fitted, samples: Samples) -> PartMatrices:
-    """The matrices with the smallest weighted residual on held-out batches: as before, fitted, or fitted by slopes."""
     mean = _mean_slope(samples())
     pieces = _replayed(lambda: _weighted(samples(), FLOOR * mean))
     fits, judges = attrgetter("fits"), attrgetter("judges")
@@ -64,11 +61,11 @@ def by_slopes(site: Fitted, samples: Samples) -> PartMatrices:
 
     found = [
         eqs.solve_weighted(
-            start, new, site.ridge, partial(chosen, number, fits), mean=mean * (1 + FLOOR), constant=site.constant
+            before, fitted, ridge, partial(chosen, number, fits), mean=mean * (1 + FLOOR), constant=constant
         )
-        for number, (start, new, eqs) in enumerate(zip(site.start, site.new, site.fit, strict=True))
+        for number, (before, fitted, eqs) in enumerate(zip(start, new, fit, strict=True))
     ]
-    tried: list[PartMatrices] = [found, site.new, site.start]
+    tried: list[PartMatrices] = [found, new, start]
     residuals = [
         sum(each.residual(matrix) for number, matrix in enumerate(all_parts) for each in chosen(number, judges))
         for all_parts in tried

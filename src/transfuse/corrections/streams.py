@@ -60,25 +60,6 @@ class Projected:
         return carried
 
 
-@dataclass(frozen=True, eq=False)
-class Layers:
-    """The streams of all parents, side by side, between the layers.
-
-    Args:
-        products: For each layer, mean products of dimensions of all parents [dimensions, dimensions].
-        widths: Dimensions of each parent.
-    """
-
-    products: Sequence[Tensor]
-    widths: Sequence[int]
-
-    def sizes(self, parent: int) -> list[float]:
-        """The root mean square of a parent's stream at each layer."""
-        start = sum(self.widths[:parent])
-        own = slice(start, start + self.widths[parent])
-        return [math.sqrt(max(float(each.diagonal()[own].mean()), TINY)) for each in self.products]
-
-
 def projected_streams(task: Task, problem: Problem) -> dict[str, list[Projected]]:
     """By stream, for each parent, how it is projected on the directions in which the streams of all vary most.
 
@@ -90,9 +71,8 @@ def projected_streams(task: Task, problem: Problem) -> dict[str, list[Projected]
     """
     found = {}
     for name in problem.layout.rotating:
-        centred = problem.layout[name].symmetry.fixing_mean
-        if layers := _layers(task, problem, name, centred=centred):
-            found[name] = _projected(layers, problem.weights, problem.widths[name], centred=centred)
+        if products := _products_by_layer(task, problem, name):
+            found[name] = _projected(products, problem, name)
     return found
 
 
@@ -111,8 +91,11 @@ def with_streams(made: Made, streams: Mapping[str, Sequence[Projected]]) -> Made
     return replace(made, problem=replace(problem, states=states)).with_selected(streams)
 
 
-def _layers(task: Task, problem: Problem, space: str, *, centred: bool) -> Layers | None:
-    """The streams of one space between the layers; nothing if no layer is seen to add to it."""
+def _products_by_layer(task: Task, problem: Problem, space: str) -> list[Tensor]:
+    """Between the layers that add to a stream, the mean products [dimensions, dimensions] of all parents, side by side.
+
+    Nothing if no layer is seen to add to it.
+    """
     writers = {pair.target.tensor: pair for pair in problem.blocks_of[space]
                if pair.target.side == "produces" and pair.target.axis == 0}  # fmt: skip
     sums: list[Tensor] = []
@@ -128,13 +111,18 @@ def _layers(task: Task, problem: Problem, space: str, *, centred: bool) -> Layer
         sums = [a + b for a, b in zip(sums, products, strict=True)] if sums else products
         count += batch.weight * len(between[0])
     if not sums:
-        return None
+        return []
     check_numbers(f"stream {space}", *sums)
-    widths = [len(block.positions) for block in problem.blocks_of[space][0].models]
-    if centred:
+    if problem.layout[space].symmetry.fixing_mean:
+        widths = _parents_widths(problem, space)
         middle = torch.block_diag(*(torch.eye(n, dtype=torch.float64) - 1 / n for n in widths)).to(sums[0])
         sums = [middle @ each @ middle for each in sums]
-    return Layers([each / count for each in sums], widths)
+    return [each / count for each in sums]
+
+
+def _parents_widths(problem: Problem, space: str) -> list[int]:
+    """How many dimensions the stream of each parent has."""
+    return [len(block.positions) for block in problem.blocks_of[space][0].models]
 
 
 def _beside(seen: Sequence[Seen], pair: Pair, *, before: bool = False) -> Tensor:
@@ -151,24 +139,32 @@ def _products(beside: Tensor) -> Tensor:
     return (beside.T @ beside).double()
 
 
-def _projected(layers: Layers, weights: Sequence[float], width: int, *, centred: bool) -> list[Projected]:
-    """How the stream of each parent is projected, from streams between layers, each of which counts alike."""
-    sizes = [layers.sizes(parent) for parent in range(len(layers.widths))]
+def _projected(products: Sequence[Tensor], problem: Problem, space: str) -> list[Projected]:
+    """How the stream of each parent is projected, from products between layers, each of which counts alike."""
+    weights, width, widths = problem.weights, problem.widths[space], _parents_widths(problem, space)
+    centred = problem.layout[space].symmetry.fixing_mean
+    sizes = _sizes(products, widths)
     factors = [math.sqrt(len(weights) * share) / _middle(own) for share, own in zip(weights, sizes, strict=True)]
-    scale = torch.cat([torch.full((n,), c, dtype=torch.float64) for n, c in zip(layers.widths, factors, strict=True)])
-    scale = scale.to(layers.products[0].device)
-    scaled = [scale[:, None] * each * scale for each in layers.products]
+    scale = torch.cat([torch.full((n,), c, dtype=torch.float64) for n, c in zip(widths, factors, strict=True)])
+    scale = scale.to(products[0].device)
+    scaled = [scale[:, None] * each * scale for each in products]
     total = torch.stack([each / each.diagonal().sum().clamp_min(TINY) for each in scaled]).sum(0)
     basis = (_complement(width) if centred else torch.eye(width, dtype=torch.float64)).to(total.device)
-    kept = min(basis.shape[1], len(total) - centred * len(layers.widths))
+    kept = min(basis.shape[1], len(total) - centred * len(widths))
     directions = principal_directions(total)[:, :kept] @ basis[:, :kept].T
     whole = [math.sqrt(max(float(((directions.T @ each) * directions.T).sum()) / width, TINY)) for each in scaled]
-    parts = directions.split(list(layers.widths))
+    parts = directions.split(widths)
     ratios = [_middle([ours / theirs for ours, theirs in zip(whole, own, strict=True)]) for own in sizes]
     return [
         Projected(part, factor, ratio / factor if factor else 0.0, share)
         for part, factor, ratio, share in zip(parts, factors, ratios, weights, strict=True)
     ]
+
+
+def _sizes(products: Sequence[Tensor], widths: Sequence[int]) -> list[list[float]]:
+    """For each parent, the root mean square of its stream at each layer."""
+    squares = [each.diagonal().split(list(widths)) for each in products]
+    return [[math.sqrt(max(float(own.mean()), TINY)) for own in parent] for parent in zip(*squares, strict=True)]
 
 
 def principal_directions(products: Tensor) -> Tensor:

@@ -10,7 +10,6 @@ import json
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -47,15 +46,6 @@ ROWS = {
 }
 
 
-@dataclass(frozen=True, eq=False)
-class Compared:
-    """What became of a pair of networks: accuracies in percent by row of the table, and the fusion by `auto`."""
-
-    kind: str
-    accuracies: dict[str, float]
-    fusion: Fusion
-
-
 def run(folder: Path, *, fresh: bool = False, quiet: bool = False) -> tuple[dict[str, Any], str]:
     """Train, fuse, compare and write pages; figures for machines, and the text for people."""
     threads = torch.get_num_threads()
@@ -85,14 +75,13 @@ def _run(folder: Path, *, fresh: bool, quiet: bool) -> tuple[dict[str, Any], str
 
 def _compared(folder: Path, pairs: Mapping[str, Sequence[nn.Module]], *, quiet: bool) -> dict[str, Any]:
     """Fuse all pairs and write pages about them."""
-    compared = []
+    accuracies, fusions = {}, {}
     for kind, pair in pairs.items():
         _tell(f"{TITLES[kind]}: fused by {', '.join(METHODS)}", quiet)
-        compared.append(compare(kind, pair))
-    accuracies = {each.kind: each.accuracies for each in compared}
+        accuracies[kind], fusions[kind] = compare(pair)
     _tell("Barriers and error surfaces", quiet)
     table = accuracy_table(accuracies)
-    pages = write_pages(folder, {each.kind: each.fusion for each in compared}, table, show=not quiet)
+    pages = write_pages(folder, fusions, table, show=not quiet)
     return {"accuracy": accuracies, "rows": [table.head, *table.rows], "pages": list(pages)}
 
 
@@ -115,8 +104,8 @@ def _remembered(kept: Path, key: str) -> dict[str, Any] | None:
         return None
 
 
-def compare(kind: str, pair: Sequence[nn.Module]) -> Compared:
-    """Fuse a pair by every method, and measure the results on test images."""
+def compare(pair: Sequence[nn.Module]) -> tuple[dict[str, float], Fusion]:
+    """Fuse a pair by every method: accuracies on test images in percent, by row of `ROWS`, and the fusion by `auto`."""
     images, _ = digits("test")
     layout = trace(pair[0], images[:2])
     accuracies = {"base": sum(map(accuracy, pair)) / len(pair)}
@@ -128,7 +117,7 @@ def compare(kind: str, pair: Sequence[nn.Module]) -> Compared:
     accuracies["data"] = accuracy(fuse(pair, images[:2], layout=layout, data=seen).model)
     accuracies["control"] = accuracy(nearest_control(pair, [0.5, 0.5], Batches.of(seen)).model)
     accuracies["ensemble"] = accuracy(Ensemble(pair))
-    return Compared(kind, accuracies, fusion)
+    return accuracies, fusion
 
 
 def accuracy(model: nn.Module) -> float:

@@ -184,7 +184,7 @@ def _terms(squares: Squares, blocks: Mapping[str, Sequence[Block]], factors: Fac
 
     Units that cannot be balanced count as what is not scaled.
     """
-    found = []
+    found: list[Term] = []
     for tensor, own in blocks.items():
         masses = squares(tensor)
         along = _factors_along(masses, own, factors)
@@ -195,7 +195,7 @@ def _terms(squares: Squares, blocks: Mapping[str, Sequence[Block]], factors: Fac
             masses = torch.tensordot(membership, masses.movedim(axis, 0), dims=1).movedim(0, axis)
             exponents = [_sum(one, other) for one in exponents for other in scaled]
         values = masses.permute(*along, *(axis for axis in range(masses.dim()) if axis not in along)).flatten()
-        found += [Term(float(mass), which) for mass, which in zip(values, exponents, strict=True) if mass > 0]
+        found += [(float(mass), which) for mass, which in zip(values, exponents, strict=True) if mass > 0]
     return found
 
 

@@ -7,7 +7,6 @@ few spaces, so this takes no time; what it ends is that imbalance creeps from la
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -18,12 +17,8 @@ STEP = 2.0  # the longest step of a logarithm: factors are far apart where layer
 PRECISION = 1e-12  # of logarithms: a shorter step is the last one
 
 
-@dataclass(frozen=True)
-class Term:
-    """A sum of squares of weights and how it scales: a factor f of a space multiplies it by f to twice the exponent."""
-
-    mass: float
-    exponents: Mapping[str, int]
+# A sum of squares of weights and how it scales: a factor f of a space multiplies it by f to twice the exponent.
+Term = tuple[float, Mapping[str, int]]
 
 
 def balancing_shifts(terms: Sequence[Term], names: Sequence[str]) -> dict[str, float]:
@@ -32,12 +27,12 @@ def balancing_shifts(terms: Sequence[Term], names: Sequence[str]) -> dict[str, f
     It is convex; where it does not depend on a direction, the shortest solution is taken.
 
     Example:
-        >>> shifts = balancing_shifts([Term(1.0, {"a": 1}), Term(16.0, {"a": -1})], ["a"])
+        >>> shifts = balancing_shifts([(1.0, {"a": 1}), (16.0, {"a": -1})], ["a"])
         >>> round(float(np.exp(shifts["a"])), 6)
         2.0
     """
-    exponents = np.array([[term.exponents.get(name, 0) for name in names] for term in terms], dtype=float)
-    masses = np.array([term.mass for term in terms])
+    exponents = np.array([[own.get(name, 0) for name in names] for _, own in terms], dtype=float)
+    masses = np.array([mass for mass, _ in terms])
     found = np.zeros(len(names))
     if not terms:
         return dict.fromkeys(names, 0.0)

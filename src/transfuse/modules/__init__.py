@@ -2,7 +2,7 @@
 
 from .checks import acts_otherwise_in_training, cause_of, check_model, check_runs, first_line, is_half
 from .ensemble import Ensemble, are_class_scores
-from .guards import RandomStates, alone, evaluating, private_randomness, undisturbed
+from .guards import alone, evaluating, private_randomness, random_states_kept, seed_random_states, undisturbed
 from .linear_layers import transposed_weights, with_linear_layers, with_transposed
 from .outputs import tensors_in
 from .proportions import shares_of
@@ -15,7 +15,6 @@ __all__ = [
     "EXTRA_STATE",
     "Arguments",
     "Ensemble",
-    "RandomStates",
     "acts_otherwise_in_training",
     "alone",
     "are_class_scores",
@@ -32,7 +31,9 @@ __all__ = [
     "numbers_in",
     "place_of",
     "private_randomness",
+    "random_states_kept",
     "run",
+    "seed_random_states",
     "shares_of",
     "state_of",
     "tensors_in",

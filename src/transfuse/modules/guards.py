@@ -10,14 +10,13 @@ import os
 import random
 import threading
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from .writes import copied, watched
 
@@ -49,7 +48,7 @@ def undisturbed(*models: nn.Module, briefly: bool = False) -> Iterator[None]:
 def _undisturbed(models: Sequence[nn.Module], briefly: bool) -> Iterator[None]:
     """Run what is inside in evaluation mode, and put back modules, tensors, randomness and settings."""
     parts = [module for model in models for module in model.modules()]
-    modules = [_ModuleBefore.of(module) for module in parts]
+    modules = [_module_kept(module) for module in parts]
     tensors = [tensor for model in models for tensor in (*model.parameters(), *model.buffers())]
     scripted = any(isinstance(module, torch.jit.ScriptModule) for module in parts)
     guard = watched(tensors) if briefly and not scripted else copied(tensors)
@@ -60,8 +59,8 @@ def _undisturbed(models: Sequence[nn.Module], briefly: bool) -> Iterator[None]:
             yield
     finally:
         torch.backends.mha.set_fastpath_enabled(fast_path)
-        for before in modules:
-            before.put_back()
+        for put_back in modules:
+            put_back()
 
 
 class _InThread:
@@ -110,71 +109,58 @@ def evaluating(*models: nn.Module) -> Iterator[None]:
 def private_randomness(seed: int | None = None) -> Iterator[None]:
     """Random numbers of one's own; with a seed, the same ones each time. The caller's random states are put back."""
     with alone():
-        before = RandomStates.now()
+        put_back = random_states_kept()
         try:
             if seed is not None:
-                RandomStates.seed(seed)
+                seed_random_states(seed)
             yield
         finally:
-            before.put_back()
+            put_back()
 
 
-@dataclass(frozen=True, eq=False)
-class RandomStates:
-    """The random states of Python, NumPy and PyTorch, on the CPU and on the GPUs that are in use."""
+def random_states_kept() -> Callable[[], None]:
+    """A function that puts all random states back to what they are now.
 
-    python: Any
-    numpy: Any
-    torch: Tensor
-    gpus: tuple[Tensor, ...]
+    They are those of Python, of NumPy, and of PyTorch on the CPU and on the GPUs that are in use.
+    """
+    python, numpy, cpu = random.getstate(), np.random.get_state(), torch.get_rng_state()
+    gpus = tuple(torch.cuda.get_rng_state_all()) if torch.cuda.is_initialized() else ()
 
-    @staticmethod
-    def now() -> RandomStates:
-        """All random states as they are at this moment."""
-        gpus = tuple(torch.cuda.get_rng_state_all()) if torch.cuda.is_initialized() else ()
-        return RandomStates(random.getstate(), np.random.get_state(), torch.get_rng_state(), gpus)
-
-    @staticmethod
-    def seed(number: int) -> None:
-        """Set all random states to what follows from a seed."""
-        random.seed(number)
-        np.random.seed(number)
-        torch.default_generator.manual_seed(number)
-        if torch.cuda.is_initialized():
-            torch.cuda.manual_seed_all(number)
-
-    def put_back(self) -> None:
+    def put_back() -> None:
         """Set all random states to what they were."""
-        random.setstate(self.python)
-        np.random.set_state(self.numpy)
-        torch.set_rng_state(self.torch)
-        if self.gpus:
-            torch.cuda.set_rng_state_all(self.gpus)
+        random.setstate(python)
+        np.random.set_state(numpy)
+        torch.set_rng_state(cpu)
+        if gpus:
+            torch.cuda.set_rng_state_all(gpus)
+
+    return put_back
 
 
-@dataclass(frozen=True, eq=False)
-class _ModuleBefore:
-    """The attributes of a module, and the contents of those that are containers, as they were."""
+def seed_random_states(number: int) -> None:
+    """Set all random states to what follows from a seed."""
+    random.seed(number)
+    np.random.seed(number)
+    torch.default_generator.manual_seed(number)
+    if torch.cuda.is_initialized():
+        torch.cuda.manual_seed_all(number)
 
-    module: nn.Module
-    attributes: dict[str, Any]
-    contents: dict[str, Any]
 
-    @staticmethod
-    def of(module: nn.Module) -> _ModuleBefore:
-        """A module as it is."""
-        attributes = dict(vars(module))
-        contents = {name: _content(value) for name, value in attributes.items() if isinstance(value, dict | list | set)}
-        return _ModuleBefore(module, attributes, contents)
+def _module_kept(module: nn.Module) -> Callable[[], None]:
+    """A function that gives a module its attributes back, and to those that are containers what is in them now."""
+    attributes = dict(vars(module))
+    contents = {name: _content(value) for name, value in attributes.items() if isinstance(value, dict | list | set)}
 
-    def put_back(self) -> None:
+    def put_back() -> None:
         """Give the module its attributes again, and these their contents."""
-        vars(self.module).clear()
-        vars(self.module).update(self.attributes)
-        for name, content in self.contents.items():
-            container = self.attributes[name]
+        vars(module).clear()
+        vars(module).update(attributes)
+        for name, content in contents.items():
+            container = attributes[name]
             container.clear()
             container.extend(content) if isinstance(container, list) else container.update(content)
+
+    return put_back
 
 
 def _content(container: dict[Any, Any] | list[Any] | set[Any]) -> dict[Any, Any] | list[Any] | set[Any]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from torch import Tensor, nn
 from torch.utils import _pytree as pytree
@@ -71,35 +72,21 @@ def chosen_images(
     like: Tensor = pytree.tree_leaves((example.args, dict(example.kwargs)))[place]
     kind, why = _by_look(like)
     kinds = {each: Images(place, like, GENERATORS[each]) for each in (kind, *_others(kind, like))}
-    trial = _Comparison(models, example, seed)
-    distances = {each: distance for each, images in kinds.items() if (distance := trial.of(images)) is not None}
-    if distances and invertible and (noise := trial.of_noise()) is not None:
-        distances[NOISE] = noise
+    drawn = partial(drawn_inputs, models, example, samples=TRIAL, seed=seed)
+    far = {each: distance_to_norms(models, drawn(images=images)) for each, images in kinds.items()}
+    distances = {each: distance for each, distance in far.items() if distance is not None}
+    if distances and invertible and (inverted := _distance_of_inverted(models, drawn())) is not None:
+        distances[NOISE] = inverted
     if distances:
         kind = min(distances, key=lambda each: distances[each])
         why = BY_NORMS.format(distances=", ".join(f"{each} {value:.2g}" for each, value in distances.items()))
     return ChosenImages(kind, why if has_spread(like) else f"{why}; {NO_SPREAD}", kinds.get(kind))
 
 
-@dataclass(frozen=True, eq=False)
-class _Comparison:
-    """A few inputs of each kind, compared with what the batch norms of networks remember."""
-
-    models: Sequence[nn.Module]
-    example: Arguments
-    seed: int
-
-    def of(self, images: Images | None) -> float | None:
-        """How far drawn inputs are from the data; nothing without batch norms."""
-        return distance_to_norms(self.models, self._drawn(images))
-
-    def of_noise(self) -> float | None:
-        """How far inverted noise is from the data; nothing if noise cannot be inverted."""
-        noise = inverted_inputs(self.models, self._drawn(None)).batches
-        return None if noise is None else distance_to_norms(self.models, noise)
-
-    def _drawn(self, images: Images | None) -> Batches:
-        return drawn_inputs(self.models, self.example, samples=TRIAL, seed=self.seed, images=images)
+def _distance_of_inverted(models: Sequence[nn.Module], noise: Batches) -> float | None:
+    """How far noise, once it is inverted, is from what batch norms remember; nothing if it cannot be inverted."""
+    inverted = inverted_inputs(models, noise).batches
+    return None if inverted is None else distance_to_norms(models, inverted)
 
 
 def _by_look(like: Tensor) -> tuple[str, str]:

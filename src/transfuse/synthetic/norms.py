@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
@@ -36,43 +35,43 @@ def distance_to_norms(models: Sequence[nn.Module], batches: Batches) -> float | 
         with _measured(model) as sums, torch.no_grad():
             for batch in batches:
                 batch.run(model)
-        found += [each.divergence(norm) for norm, each in sums.items() if each.count]
+        found += [_divergence(norm, each) for norm, each in sums.items() if each[0].any()]
     return float(torch.cat(found).mean()) if found else None
 
 
-@dataclass
-class _Sums:
-    """Sums over all values of each channel that a norm has got."""
-
-    count: int = 0
-    first: Tensor | float = 0.0
-    second: Tensor | float = 0.0
-
-    def add(self, inputs: Tensor) -> None:
-        """Add inputs [samples, channels, ...]."""
-        values = inputs.transpose(0, 1).flatten(1).double()
-        self.count += values.shape[1]
-        self.first, self.second = self.first + values.sum(1), self.second + values.square().sum(1)
-
-    def divergence(self, norm: _BatchNorm) -> Tensor:
-        """How far each channel is from what the norm remembers [channels]."""
-        assert norm.running_mean is not None, "other norms are not measured"
-        assert norm.running_var is not None, "other norms are not measured"
-        mean = torch.as_tensor(self.first / self.count)
-        variance = (torch.as_tensor(self.second / self.count) - mean.square()).clamp_min(0.0) + norm.eps
-        of_data = norm.running_var.double() + norm.eps
-        apart = (mean - norm.running_mean.double()).square()
-        return ((of_data / variance).log() + (variance + apart) / of_data - 1) / 2
-
-
 @contextmanager
-def _measured(model: nn.Module) -> Iterator[dict[_BatchNorm, _Sums]]:
-    """Sums of what each batch norm with running statistics gets while the network runs."""
-    norms = [each for each in model.modules() if isinstance(each, _BatchNorm) and each.running_mean is not None]
-    sums = {norm: _Sums() for norm in norms}
-    hooks = [norm.register_forward_pre_hook(lambda norm, args: sums[norm].add(args[0])) for norm in norms]
+def _measured(model: nn.Module) -> Iterator[dict[_BatchNorm, Tensor]]:
+    """Sums [3, channels] over what each batch norm with running statistics gets while the network runs.
+
+    For each channel they are how many values it got, the sum of the values, and the sum of their squares.
+    """
+    sums = {
+        each: mean.new_zeros(3, len(mean), dtype=torch.float64)
+        for each in model.modules()
+        if isinstance(each, _BatchNorm) and (mean := each.running_mean) is not None
+    }
+
+    def add(norm: _BatchNorm, inputs: tuple[Tensor, ...]) -> None:
+        """Add inputs [samples, channels, ...] to the sums of their norm."""
+        values = inputs[0].transpose(0, 1).flatten(1).double()
+        first, second = values.sum(1), values.square().sum(1)
+        sums[norm] = sums[norm] + torch.stack([torch.full_like(first, values.shape[1]), first, second])
+
+    hooks = [norm.register_forward_pre_hook(add) for norm in sums]
     try:
         yield sums
     finally:
         for hook in hooks:
             hook.remove()
+
+
+def _divergence(norm: _BatchNorm, sums: Tensor) -> Tensor:
+    """How far each channel is from what the norm remembers [channels], by sums over all that the norm has got."""
+    assert norm.running_mean is not None, "other norms are not measured"
+    assert norm.running_var is not None, "other norms are not measured"
+    count, first, second = sums.unbind()
+    mean = first / count
+    variance = (second / count - mean.square()).clamp_min(0.0) + norm.eps
+    of_data = norm.running_var.double() + norm.eps
+    apart = (mean - norm.running_mean.double()).square()
+    return ((of_data / variance).log() + (variance + apart) / of_data - 1) / 2

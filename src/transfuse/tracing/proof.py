@@ -34,21 +34,17 @@ _CONCLUSIVE = 0.1  # a wrong layout changes outputs by more than this; a network
 
 
 @dataclass(frozen=True)
-class _Bench:
-    """A network with trials in one precision."""
+class _Trial:
+    """A network with a state, inputs, what it gives for them, and by how much that may change."""
 
     model: nn.Module
-    trials: tuple[_Trial, ...]
-
-
-@dataclass(frozen=True)
-class _Trial:
-    """A state, inputs, what the network gives for them, and by how much that may change."""
-
     state: dict[str, Tensor]
     inputs: Arguments
     outputs: list[Tensor]
     limits: tuple[Limits, ...] = ()
+
+
+Trials = tuple[_Trial, _Trial]  # the network as it is, and disturbed, in one precision
 
 
 def verify(model: nn.Module, state: Mapping[str, Tensor], inputs: Arguments, layout: Layout, *, seed: int = 0) -> None:
@@ -58,40 +54,42 @@ def verify(model: nn.Module, state: Mapping[str, Tensor], inputs: Arguments, lay
         ProofError: naming the spaces whose units cannot be moved as the layout says, and by how much outputs differ.
     """
     rng = np.random.default_rng(seed)
-    bench = _bench(model, state, inputs, rng)
+    trials = _measured_trials(model, state, inputs, rng)
     elements = random_elements(layout, layout.widths(state), rng)
-    if not elements or (change := _change(bench, layout, elements)).excess <= 1:
+    if not elements or (change := _change(trials, layout, elements)).excess <= 1:
         return
-    blamed = [text for name, element in elements.items() if (text := _blame(bench, layout, name, element))]
+    blamed = [text for name, element in elements.items() if (text := _blame(trials, layout, name, element))]
     raise ProofError(
         listing("the layout does not describe this network:", blamed or [f"all spaces together: {change.relative:.2g}"])
         + "\nA rule for one of its operations is wrong, or the layout was edited: correct it, or fix these spaces"
     )
 
 
-def _blame(bench: _Bench, layout: Layout, name: str, element: Reversible) -> str:
+def _blame(trials: Trials, layout: Layout, name: str, element: Reversible) -> str:
     """What goes wrong with one space, if anything does."""
-    change = _change(bench, layout, {name: element})
+    change = _change(trials, layout, {name: element})
     if change.excess <= 1:
         return ""
-    kind = _kind(bench, layout, name, element)
+    kind = _kind(trials, layout, name, element)
     return f"space {name}: outputs change by {change.relative:.2g} (relative) when its units are {kind}"
 
 
-def _kind(bench: _Bench, layout: Layout, name: str, element: Reversible) -> str:
+def _kind(trials: Trials, layout: Layout, name: str, element: Reversible) -> str:
     """What units of a space must not be: rotated; moved, or only negated or scaled, or only mixed inside."""
     if isinstance(element, Rotation):
         return "rotated"
     if isinstance(element, Framed):
         plain = element.permutation
-        wrong = _change(bench, layout, {name: plain}).excess > 1
-        return _kind(bench, layout, name, plain) if wrong else "mixed inside"
-    moved = _change(bench, layout, {name: Permutation(element.order)}).excess > 1
+        wrong = _change(trials, layout, {name: plain}).excess > 1
+        return _kind(trials, layout, name, plain) if wrong else "mixed inside"
+    moved = _change(trials, layout, {name: Permutation(element.order)}).excess > 1
     return "moved" if moved else "negated or scaled"
 
 
-def _bench(model: nn.Module, state: Mapping[str, Tensor], inputs: Arguments, rng: np.random.Generator) -> _Bench:
-    """The highest precision in which the network runs, and how much its outputs tremble in it."""
+def _measured_trials(
+    model: nn.Module, state: Mapping[str, Tensor], inputs: Arguments, rng: np.random.Generator
+) -> Trials:
+    """Trials in the highest precision in which the network runs, with how much its outputs tremble in it."""
     for dtype in (torch.float64, torch.float32, None):
         own = {name: _cast(tensor.detach(), dtype) for name, tensor in state.items()}
         cast = inputs.map(partial(_cast, dtype=dtype))
@@ -101,13 +99,11 @@ def _bench(model: nn.Module, state: Mapping[str, Tensor], inputs: Arguments, rng
             if dtype is None:
                 raise
             continue
-        return _Bench(model, _measured(model, trials, rng, dtype))
+        return _measured(trials, rng, dtype)
     raise AssertionError("unreachable: the last precision raises")
 
 
-def _measured(
-    model: nn.Module, trials: tuple[_Trial, _Trial], rng: np.random.Generator, dtype: torch.dtype | None
-) -> tuple[_Trial, _Trial]:
+def _measured(trials: Trials, rng: np.random.Generator, dtype: torch.dtype | None) -> Trials:
     """The trials with what their outputs may change by: some times what a small change of the weights does.
 
     Raises:
@@ -115,7 +111,7 @@ def _measured(
     """
     first, last = trials
     scale = _SCALES[dtype]
-    nudged = run(model, _disturbed(last.state, rng, scale.nudge), last.inputs)
+    nudged = run(last.model, _disturbed(last.state, rng, scale.nudge), last.inputs)
     outputs = list(zip(first.outputs, last.outputs, nudged, strict=True))
     limits = tuple(Limits.of(a, b, c, scale) for a, b, c in outputs)
     own = tuple(
@@ -132,11 +128,9 @@ def _measured(
     return replace(first, limits=limits), replace(last, limits=own)
 
 
-def _trials(
-    model: nn.Module, state: dict[str, Tensor], inputs: Arguments, rng: np.random.Generator
-) -> tuple[_Trial, _Trial]:
+def _trials(model: nn.Module, state: dict[str, Tensor], inputs: Arguments, rng: np.random.Generator) -> Trials:
     """The network as it is, and with disturbed weights and inputs (if it takes such inputs)."""
-    first = _Trial(state, inputs, run(model, state, inputs))
+    first = _Trial(model, state, inputs, run(model, state, inputs))
     disturbed = _disturbed(state, rng, _DISTURBANCE)
     shaken = inputs.map(
         lambda tensor: (
@@ -145,7 +139,7 @@ def _trials(
     )
     for tried in (shaken, inputs):
         try:
-            second = _Trial(disturbed, tried, run(model, disturbed, tried))
+            second = _Trial(model, disturbed, tried, run(model, disturbed, tried))
         except Exception:
             if tried is inputs:
                 raise
@@ -185,15 +179,15 @@ def _shaken(tensor: Tensor, rng: np.random.Generator, amount: float) -> Tensor:
     return result.view(tensor.shape)
 
 
-def _change(bench: _Bench, layout: Layout, elements: Mapping[str, Reversible]) -> Change:
+def _change(trials: Trials, layout: Layout, elements: Mapping[str, Reversible]) -> Change:
     """By how much outputs change, in the worse of the trials."""
     return max(
         (
             difference(*compared)
-            for trial in bench.trials
+            for trial in trials
             for compared in zip(
                 trial.outputs,
-                run(bench.model, permute(trial.state, layout, elements), trial.inputs),
+                run(trial.model, permute(trial.state, layout, elements), trial.inputs),
                 trial.limits,
                 strict=True,
             )
