@@ -8,10 +8,13 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 SCRIPTS = sorted((ROOT / "examples" / "gallery").glob("*.py"))
+LONG = {"different_classes", "different_seeds"}  # more than half a second of CPU each
 PAGE = (ROOT / "docs" / "gallery.md").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.stem)
+@pytest.mark.parametrize(
+    "script", [pytest.param(each, marks=[pytest.mark.long] * (each.stem in LONG), id=each.stem) for each in SCRIPTS]
+)
 def test_a_script_of_the_gallery_runs_and_its_assertions_hold(script, capsys):
     runpy.run_path(str(script), run_name="__main__")
     assert capsys.readouterr().out
