@@ -7,6 +7,7 @@ page lead into the repository, and a script of the gallery is shown where it is 
 
 import posixpath
 import re
+import tomllib
 from pathlib import Path
 
 from mkdocs.config.defaults import MkDocsConfig
@@ -17,6 +18,7 @@ from mkdocs.structure.pages import Page
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 HOME = "index.md"
+REPOSITORY = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["urls"]["Repository"]
 LINK = re.compile(r"(?P<before>\]\()(?P<path>[^)#\s:]+)(?P<rest>(?:#[^)\s]*)?\))")
 SCRIPT = re.compile(r"^\[`(?P<name>\w+\.py)`\]\(\.\./examples/gallery/\w+\.py\).*$", re.MULTILINE)
 CODE = re.compile(r"```.*?```", re.DOTALL)
@@ -32,7 +34,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     """The text of a page, its links leading to where things stand on the site."""
     source = Path(page.file.abs_src_path or "")
-    shown = LINK.sub(lambda link: rewritten(link, source, config, files), CODE.sub(hidden_links, markdown))
+    shown = LINK.sub(lambda link: rewritten(link, source, files), CODE.sub(hidden_links, markdown))
     return SCRIPT.sub(with_script, restored(shown)) if page.file.src_uri == "gallery.md" else restored(shown)
 
 
@@ -43,7 +45,7 @@ def place(path: Path) -> str:
     return path.relative_to(DOCS if path.is_relative_to(DOCS) else ROOT).as_posix()
 
 
-def rewritten(link: re.Match[str], source: Path, config: MkDocsConfig, files: Files) -> str:
+def rewritten(link: re.Match[str], source: Path, files: Files) -> str:
     """One link: to a page or picture of the site, or else to a file of the repository."""
     target = (source.parent / link["path"]).resolve()
     if not target.exists():
@@ -51,7 +53,7 @@ def rewritten(link: re.Match[str], source: Path, config: MkDocsConfig, files: Fi
     if target.is_file() and files.get_file_from_path(place(target)):
         path = posixpath.relpath(place(target), posixpath.dirname(place(source)) or ".")
     else:
-        path = f"{config.repo_url}/tree/main/{target.relative_to(ROOT).as_posix()}"
+        path = f"{REPOSITORY}/tree/main/{target.relative_to(ROOT).as_posix()}"
     return link["before"] + path + link["rest"]
 
 

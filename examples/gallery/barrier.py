@@ -26,7 +26,9 @@ a, b = trained(1), trained(2)
 evaluate = transfuse.evaluator([(x, y)])
 twin = transfuse.align(b, to=a, example_inputs=x)
 before, after = (transfuse.barrier(a, other, evaluate, points=9) for other in (b, twin))
-print(f"loss rises by {before.height('loss'):.2f} between the networks as trained, by {after.height('loss'):.2f} aligned")
+print(
+    f"loss rises by {before.height('loss'):.2f} between the networks as trained, by {after.height('loss'):.2f} aligned"
+)
 
 assert torch.allclose(twin(x), b(x), atol=1e-4), "an aligned network computes what it did"
 assert after.height("loss") < before.height("loss")

@@ -30,6 +30,8 @@ def accuracy(model):
 
 low, high = trained(1, range(5)), trained(2, range(5, 10))
 fusion = transfuse.fuse([low, high], images[:2], data=images[:300])
-print(f"parents {accuracy(low):.2f} and {accuracy(high):.2f}, fused {accuracy(fusion.model):.2f}: {fusion.correction.method}")
+print(
+    f"parents {accuracy(low):.2f} and {accuracy(high):.2f}, fused {accuracy(fusion.model):.2f}: {fusion.correction.method}"
+)
 
 assert accuracy(fusion.model) > max(accuracy(low), accuracy(high)) + 0.2

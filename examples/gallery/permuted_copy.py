@@ -18,7 +18,9 @@ for name, axis in (("0.weight", 0), ("0.bias", 0), ("2.weight", 1)):
 
 average = transfuse.fuse([net, twin], x, method="vanilla").model
 fused = transfuse.fuse([net, twin], x, correct="none").model
-print(f"off by {(average(x) - net(x)).abs().max():.2f} when averaged, by {(fused(x) - net(x)).abs().max():.0e} when fused")
+print(
+    f"off by {(average(x) - net(x)).abs().max():.2f} when averaged, by {(fused(x) - net(x)).abs().max():.0e} when fused"
+)
 
 assert torch.allclose(fused(x), net(x), atol=1e-5)
 assert not torch.allclose(average(x), net(x), atol=1e-2)
