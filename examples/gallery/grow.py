@@ -13,5 +13,5 @@ large = transfuse.fuse([small], x, target=2.0, correct="none").model
 counts = [sum(parameter.numel() for parameter in model.parameters()) for model in (small, large)]
 print(f"{counts[0]:,} numbers become {counts[1]:,}; outputs differ by {(large(x) - small(x)).abs().max():.0e}")
 
-assert large[0].out_channels == 8 and large[3].out_features == 32
+assert (large[0].out_channels, large[3].out_features) == (8, 32)
 assert torch.allclose(large(x), small(x), atol=1e-5)

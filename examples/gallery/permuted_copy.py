@@ -1,4 +1,4 @@
-"""A network and a copy of it whose neurons stand in another order: their average is nothing, their fusion is the network."""
+"""A network and a copy with its neurons in another order: the average is neither, the fusion is the network."""
 
 import copy
 

@@ -1,4 +1,4 @@
-"""Shrink a network to half its hidden units, by inputs without labels: units are kept by what they are worth to readers."""
+"""Shrink a network to half its hidden units, by inputs without labels: what its readers need is kept."""
 
 import torch
 from torch import nn
