@@ -20,7 +20,7 @@ DOCS = ROOT / "docs"
 HOME = "index.md"
 REPOSITORY = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["urls"]["Repository"]
 LINK = re.compile(r"(?P<before>\]\()(?P<path>[^)#\s:]+)(?P<rest>(?:#[^)\s]*)?\))")
-SCRIPT = re.compile(r"^\[`(?P<name>\w+\.py)`\]\(\.\./examples/gallery/\w+\.py\).*$", re.MULTILINE)
+SCRIPT = re.compile(r"^\[`(?P<name>\w+\.py)`\]\(\.\./examples/gallery/\w+\.py\)(?:.*\n)(?:.+\n)*", re.MULTILINE)
 CODE = re.compile(r"```.*?```", re.DOTALL)
 
 
@@ -34,8 +34,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     """The text of a page, its links leading to where things stand on the site."""
     source = Path(page.file.abs_src_path or "")
-    shown = LINK.sub(lambda link: rewritten(link, source, files), CODE.sub(hidden_links, markdown))
-    return SCRIPT.sub(with_script, restored(shown)) if page.file.src_uri == "gallery.md" else restored(shown)
+    text = SCRIPT.sub(with_script, markdown)
+    return LINK.sub(lambda link: rewritten(link, source, files), CODE.sub(hidden_links, text)).replace("]\0(", "](")
 
 
 def place(path: Path) -> str:
@@ -57,17 +57,12 @@ def rewritten(link: re.Match[str], source: Path, files: Files) -> str:
     return link["before"] + path + link["rest"]
 
 
-def with_script(line: re.Match[str]) -> str:
-    """A line of the gallery, followed by the script that it links to."""
-    code = (ROOT / "examples" / "gallery" / line["name"]).read_text(encoding="utf-8")
-    return f"{line[0]}\n\n```python\n{code}```"
+def with_script(paragraph: re.Match[str]) -> str:
+    """A paragraph of the gallery, followed by the script that it begins with."""
+    code = (ROOT / "examples" / "gallery" / paragraph["name"]).read_text(encoding="utf-8")
+    return f"{paragraph[0]}\n```python\n{code}```\n"
 
 
 def hidden_links(block: re.Match[str]) -> str:
     """A block of code in which nothing looks like a link: `f[i](x)` is none."""
     return block[0].replace("](", "]\0(")
-
-
-def restored(text: str) -> str:
-    """The text with its blocks of code as they were."""
-    return text.replace("]\0(", "](")
