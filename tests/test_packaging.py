@@ -63,7 +63,8 @@ def installed(folder, *what):
     """The Python of a new environment, with the constraints and nothing of this one."""
     venv.create(folder, with_pip=True)
     python = folder / "bin" / "python"
-    subprocess.run([python, "-m", "pip", "install", "-q", "-c", ROOT / "constraints.txt", *what], check=True)
+    install = [python, "-m", "pip", "install", "-q", "-c", ROOT / "constraints.txt", *what]
+    subprocess.run(install, check=True, env=clean())
     return python
 
 
@@ -88,7 +89,7 @@ def test_the_wheel_has_a_description_whose_links_work_anywhere(built):
 def test_the_wheel_works_in_an_environment_of_its_own(built, tmp_path):
     python = installed(tmp_path / "env", next(built.glob("*.whl")))
     command = [python, "-m", "transfuse"]
-    subprocess.run([python, "-m", "pip", "check"], check=True)
+    subprocess.run([python, "-m", "pip", "check"], check=True, env=clean())
     told = subprocess.run(
         [*command, "demo", "--folder", "demo"], check=True, cwd=tmp_path, env=clean(), capture_output=True
     )
