@@ -49,7 +49,7 @@ test-package: $(VENV)/.package
 FLOWER := .venv-flower
 test-flower: $(FLOWER)/.made
 	OMP_NUM_THREADS=1 $(FLOWER)/bin/python -m pytest -n 0 -m "long or not long" \
-		tests/flower tests/federated tests/landscape/test_workers.py
+		tests/flower tests/federated tests/landscape/test_workers.py tests/fusing/test_spread.py
 
 # Figures go to build/bench as JSON; docs/performance.md says what they mean.
 BENCH := build/bench

@@ -18,7 +18,7 @@ TOP = "transfuse"
 FLOORS = (
     ("errors", "names", "renamed", "transport", "types", "versions"),
     ("arguments", "files", "lazy", "progress"),
-    ("layout", "networks"),
+    ("layout", "networks", "workers"),
     ("barycenter", "modules"),
     ("tracing", "methods"),
     ("activations",),

@@ -191,3 +191,18 @@ def _sync(path: Path) -> None:
             raise
     finally:
         os.close(handle)
+
+
+def check_new(path: str | Path, *, force: bool) -> None:
+    """Refuse to write over what is there, or into a folder that is not there.
+
+    Raises:
+        InputError: the path exists and `force` does not allow to replace it, it is no place for a file, or its folder
+            does not exist.
+    """
+    check_regular(path)
+    path = Path(path)
+    if path.exists() and not force:
+        raise InputError(f"{path} exists; pass --force to replace it, or another path")
+    if not path.parent.is_dir():
+        raise InputError(f"the folder {path.parent} does not exist; create it first (mkdir -p), or write elsewhere")

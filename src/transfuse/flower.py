@@ -26,6 +26,7 @@ from .federated import Federation, LeftOut, Reply, Round
 from .federated.records import one_line
 from .layout import Layout
 from .modules import state_of
+from .workers import Workers
 
 __all__ = ["FusionStrategy", "load_sent", "to_send"]
 
@@ -55,6 +56,7 @@ class FusionStrategy(FedAvg):  # type: ignore[misc]
         rematch: What is sent to a narrower client follows the coupling of its last reply, not of its first.
         least: With fewer replies that count, the server's arrays stay as they are.
         seed: Of the order of sweeps, and of synthetic inputs.
+        workers: Processes or an executor that help to couple the clients; see `transfuse.fuse_states`.
         **averaging: Parameters of `FedAvg`: `fraction_train`, `min_available_nodes`, `weighted_by_key` and so on.
     """
 
@@ -62,13 +64,13 @@ class FusionStrategy(FedAvg):  # type: ignore[misc]
         self, model: nn.Module, example_inputs: Any = None, *, layout: Layout | None = None, method: str = "auto",
         options: Mapping[str, Any] | None = None, correct: str = NONE, correct_until: int | None = None,
         data: Any = None, may_lack: Collection[str] = (), beyond: float | None = None, rematch: bool = False,
-        least: int = 1, seed: int = 0, **averaging: Any,
+        least: int = 1, seed: int = 0, workers: Workers = 0, **averaging: Any,
     ) -> None:  # fmt: skip
         super().__init__(**averaging)
         self.federation = Federation.of(
             model, example_inputs, layout=layout, method=method, options=options, correct=correct,
             correct_until=correct_until, data=data, may_lack=may_lack, beyond=beyond, rematch=rematch, least=least,
-            seed=seed,
+            seed=seed, workers=workers,
         )  # fmt: skip
         self.history: list[Round] = []
         self._arrays: ArrayRecord | None = None

@@ -76,6 +76,30 @@ def transformed(state: State, change: Callable[[str, Tensor], Tensor]) -> LazySt
     return LazyState(list(entries_of(state).values()), lambda entry: change(entry.name, state[entry.name]))
 
 
+def working_type(states: Sequence[State]) -> torch.dtype:
+    """The type in which sums of products of tensors of some states are safe: float64 if any has it, else float32."""
+    kinds = {entry.dtype for state in states for entry in entries_of(state).values()}
+    return torch.float64 if {torch.float64, torch.complex128} & kinds else torch.float32
+
+
+def working_state(state: State, kind: torch.dtype) -> State:
+    """A state with all floating-point tensors in one type; what has that type already is not copied.
+
+    Tensors of a lazy state are converted at each reading.
+    """
+
+    def converted(tensor: Tensor) -> Tensor:
+        return tensor.detach().to(kind) if tensor.is_floating_point() else tensor.detach()
+
+    if isinstance(state, LazyState):
+        entries = [
+            Entry(name, kind if entry.dtype.is_floating_point else entry.dtype, entry.shape)
+            for name, entry in entries_of(state).items()
+        ]
+        return LazyState(entries, lambda entry: converted(state[entry.name]))
+    return {name: converted(tensor) for name, tensor in state.items()}
+
+
 def _as_infinite(given: Tensor, new: Tensor) -> bool:
     """Whether a tensor is infinite where one that was given is, in the same way, and nowhere else."""
     if given.shape != new.shape or not torch.equal(new.isfinite(), given.isfinite()):

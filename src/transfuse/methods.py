@@ -7,7 +7,7 @@ state, and who is told how far it is.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import partial
@@ -19,6 +19,7 @@ from torch import Tensor
 from .barycenter import (
     Coupling,
     Distance,
+    Found,
     Matching,
     Problem,
     Start,
@@ -38,13 +39,14 @@ from .barycenter import (
     reversible,
     shuffled,
 )
-from .errors import InputError
+from .errors import InputError, listing
+from .progress import unwatched
 from .renamed import telling_new_names, told_renamed
 from .types import Watch
+from .workers import mapped
 
 if TYPE_CHECKING:
     Random = np.random.Generator  # numpy loads `random`, a dozen modules, when it is first asked for
-Found = tuple[list[dict[str, Coupling]], Sequence[Step]]
 
 
 @telling_new_names
@@ -154,13 +156,22 @@ def _auto(
 ) -> Found:
     """The best, by the objective, of joint sweeps from several starts: unmatched, layer by layer, and shuffled."""
     starts = [[packed(own) for own in each] for each in _auto_starts(problem, rng, restarts, start)]
-    tries = [
-        jointly(
-            problem, each, signs=True, rng=rng, sweeps=sweeps, watch=_within(watch, f"start {number} of {len(starts)}")
-        )
-        for number, each in enumerate(starts, start=1)
-    ]
+    # Every start draws from a random state of its own: what it finds is the same, wherever it is sought.
+    drawn = list(zip(starts, rng.spawn(len(starts)), strict=True))
+    if problem.executor is None:
+        told = [_within(watch, f"start {number} of {len(starts)}") for number in range(1, len(starts) + 1)]
+        tries = [_tried(problem, sweeps, each, tell) for each, tell in zip(drawn, told, strict=True)]
+    else:
+        tries = mapped(partial(_tried, replace(problem, executor=None), sweeps), drawn, problem.executor)
     return min(tries, key=lambda found: found[1][-1].objective)
+
+
+def _tried(
+    problem: Problem, sweeps: int, start: tuple[list[dict[str, Coupling]], Random], watch: Watch = unwatched
+) -> Found:
+    """Joint sweeps from one start, with its own random state."""
+    couplings, rng = start
+    return jointly(problem, couplings, signs=True, rng=rng, sweeps=sweeps, watch=watch)
 
 
 def _auto_starts(problem: Problem, rng: Random, restarts: int, start: Start) -> list[list[dict[str, Coupling]]]:
@@ -370,3 +381,24 @@ def method_named(name: str) -> Method:
     close = get_close_matches(name, METHODS, n=1)
     meant = f"did you mean {close[0]}? " if close else ""
     raise InputError(f"no method is called {name!r}; {meant}the methods: {', '.join(METHODS)}")
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """A method, and options that it takes: looked up once, at the beginning, and handed on to where it is used."""
+
+    method: str
+    row: Method
+    options: Mapping[str, Any]
+
+    @staticmethod
+    def of(method: str, options: Mapping[str, Any]) -> Chosen:
+        """The row of a method, for options that it takes.
+
+        Raises:
+            InputError: there is no such method, or options are wrong.
+        """
+        row = method_named(method)
+        if problems := row.problems(options):
+            raise InputError(listing(f"method {method} cannot take these options:", problems))
+        return Chosen(method, row, options)

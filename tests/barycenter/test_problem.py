@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from transfuse.barycenter import objective_of
-from transfuse.layout import moving
+from transfuse.layout import slicing
 from zoo_problems import problem_of, random_couplings, states_of
 
 NAMES = ("mlp_tanh", "lenet", "resnet_identity", "lstm", "multihead_attention")
@@ -20,7 +20,7 @@ def test_pieces_make_the_whole(name, soft, monkeypatch):
         return [p.carried(1, tensor, couplings[1]) for tensor in p.states[1]], objective_of(p, couplings)
 
     whole, objective = found()
-    monkeypatch.setattr(moving, "PIECE", 7)
+    monkeypatch.setattr(slicing, "PIECE", 7)
     parts, again = found()
     for one, other in zip(whole, parts, strict=True):
         torch.testing.assert_close(one, other, rtol=0, atol=0)
@@ -29,5 +29,5 @@ def test_pieces_make_the_whole(name, soft, monkeypatch):
 
 def test_pieces_cover_every_row_once():
     for shape in ((5, 2**16), (1, 2**20), (3, 0), (7,), (0, 4)):
-        rows = [row for piece in moving.pieces(shape) for row in range(shape[0])[piece]]
+        rows = [row for piece in slicing.pieces(shape) for row in range(shape[0])[piece]]
         assert rows == list(range(shape[0]))

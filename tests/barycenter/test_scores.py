@@ -8,7 +8,7 @@ import torch
 from transfuse.barycenter import Plan
 from transfuse.barycenter import scores as scoring
 from transfuse.barycenter.scores import agreement, splits, unit_scores
-from transfuse.layout import moving
+from transfuse.layout import slicing
 from zoo_problems import problem_of, random_couplings, states_of
 
 NAMES = ("mlp_tanh", "lenet", "resnet_identity", "lstm", "gru", "multihead_attention", "tied_autoencoder")
@@ -71,7 +71,7 @@ def test_scores_are_the_same_however_they_are_cut(name, long, monkeypatch):
     made = {tensor: p.sliced(0, tensor, others) for tensor in p.terms}
     target = {tensor: p.carried(0, tensor, others) for tensor in p.terms}
     whole = {space: unit_scores(p, space, 2, target, couplings) for space in p.widths}
-    monkeypatch.setattr(moving, "PIECE", 7)
+    monkeypatch.setattr(slicing, "PIECE", 7)
     monkeypatch.setattr(scoring, "_THICK", 1)
     monkeypatch.setattr(scoring, "_LONG", long)
     for space, expected in whole.items():

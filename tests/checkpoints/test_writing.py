@@ -18,12 +18,11 @@ from transfuse.checkpoints import (
     card_path,
     check_writable,
     open_checkpoint,
-    origins_of,
     sharded_files,
     write_checkpoint,
 )
 from transfuse.checkpoints.model_card import marker
-from transfuse.checkpoints.provenance import Origin
+from transfuse.checkpoints.provenance import Origin, origins_of
 
 
 def test_metadata_survive_and_provenance_is_added(tmp_path):

@@ -27,7 +27,7 @@ def test_a_disk_that_fills_up_while_writing(here, capsys, monkeypatch, ending):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr("os.fsync", full)
-    monkeypatch.setattr("transfuse.cli.fusing.check_writable", lambda *args, **kwargs: None)
+    monkeypatch.setattr("transfuse.checkpoints.transfer.check_writable", lambda *args, **kwargs: None)
     code, _, err = call(capsys, "fuse", *AB, "-o", f"ab.{ending}", *MODEL)
     assert code == 1
     assert "No space left on device; nothing was left half-written" in err

@@ -13,7 +13,7 @@ from torch import nn
 
 import transfuse
 from transfuse import InputError
-from transfuse.landscape.workers import PIECES, dask_executor, spread
+from transfuse.workers import PIECES, dask_executor, spread
 
 X = torch.randn(20, 3, generator=torch.Generator().manual_seed(0))
 
@@ -137,7 +137,7 @@ def test_a_plane_on_a_dask_cluster_of_which_a_worker_dies(cluster):
 
 def test_a_scheduler_that_is_not_there_is_told(monkeypatch):
     pytest.importorskip("distributed", reason="Dask is not installed: make test-flower has it")
-    monkeypatch.setattr("transfuse.landscape.workers.CONNECTING", 1)
+    monkeypatch.setattr("transfuse.workers.CONNECTING", 1)
     nobody = dask_executor("tcp://127.0.0.1:9")
     with pytest.raises(InputError, match=r"no Dask scheduler answers at tcp://127\.0\.0\.1:9"):
         nobody.__enter__()

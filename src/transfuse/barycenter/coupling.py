@@ -178,6 +178,11 @@ class CouplingMatrices(Mapping[str, Tensor]):
 
     couplings: Couplings
 
+    @property
+    def reversible(self) -> bool:
+        """Whether no units of the model are merged or split: what it computes stays as it is."""
+        return reversible(self.couplings)
+
     def __getitem__(self, space: str) -> Tensor:
         """The matrix of a space."""
         return self.couplings[space].signed

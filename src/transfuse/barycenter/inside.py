@@ -14,7 +14,8 @@ import torch
 from torch import Tensor
 
 from ..layout import Frame, Framed, Permutation
-from ..layout.moving import Pair, units_of, whole
+from ..layout.moving import Pair, units_of
+from ..layout.slicing import whole
 from ..transport import assignment
 from .coupling import Couplings
 from .problem import Problem

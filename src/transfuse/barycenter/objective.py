@@ -20,7 +20,7 @@ from collections.abc import Collection, Sequence
 import torch
 from torch import Tensor
 
-from ..layout.moving import pieces, slices
+from ..layout.slicing import pieces, slices
 from .coupling import Couplings
 from .problem import Problem
 from .sums import spread_of, squared

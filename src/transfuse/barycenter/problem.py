@@ -7,13 +7,16 @@ is minimised (`objective`), what couplings are chosen by (`scores`).
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from concurrent.futures import Executor
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from math import nan
 
 from torch import Tensor
 
 from ..layout import Layout
-from ..layout.moving import Axes, Pair, Sliced, carried, carried_rows
+from ..layout.moving import Axes, Pair, carried, carried_rows
+from ..layout.slicing import Sliced
 from ..types import State
 from .coupling import Coupling, Couplings, start_coupling
 from .sums import squared
@@ -30,6 +33,7 @@ class Problem:
         widths: Units of each space in the target.
         importance: Weight omega of tensors in the objective; 1 where none is given.
         known: For each model the couplings that are known to be near, or None; nothing if none are known.
+        executor: Finds what does not depend on each other; default: one after the other, here.
     """
 
     states: Sequence[State]
@@ -38,6 +42,20 @@ class Problem:
     widths: Mapping[str, int]
     importance: Mapping[str, float] = field(default_factory=dict)
     known: Sequence[Couplings | None] = ()
+    executor: Executor | None = None
+
+    def alone(self, model: int, tensors: Collection[str]) -> Problem:
+        """A problem of one model with some tensors, small to send: all that is needed to couple the model by these.
+
+        Of other floating-point tensors it has the shapes: one NaN, repeated, so that no number comes of them unseen.
+        """
+        state = {
+            name: tensor.new_full((), nan).expand(tensor.shape)
+            if tensor.is_floating_point() and name not in tensors
+            else tensor
+            for name, tensor in self.states[model].items()
+        }
+        return replace(self, states=[state], weights=[1.0], known=[self.known_of(model)], executor=None)
 
     @cached_property
     def blocks(self) -> dict[str, list[Pair]]:

@@ -13,7 +13,8 @@ import torch
 from torch import Tensor
 
 from ..layout import Block
-from ..layout.moving import Axes, Pair, Sliced, carried_rows, pieces, slices, units_of, whole
+from ..layout.moving import Axes, Pair, carried_rows, units_of
+from ..layout.slicing import Sliced, pieces, slices, whole
 from ..types import State
 from .coupling import Couplings
 from .problem import Problem

@@ -7,15 +7,15 @@ where transformers alone knows how names on disk become those of a module (`tran
 """
 
 from .format import SHARD, Format, Output
-from .hugging_face_folder import told_companions
 from .model_card import card, card_path
 from .opening import files_of, fitted, open_checkpoint
-from .provenance import Origin, Provenance, origins_of
+from .provenance import Origin, Provenance
 from .records import KEY, Checkpoint, Wrapping, size_told
 from .saving import save_module
 from .table import FORMATS
+from .transfer import Transfer, open_transfer
 from .transformers_models import CONFIG, check_described_size, configuration, model_class
-from .writing import check_new, check_writable, files_replaced_by, write_checkpoint
+from .writing import check_writable, files_replaced_by, write_checkpoint
 
 __all__ = [
     "CONFIG",
@@ -27,11 +27,11 @@ __all__ = [
     "Origin",
     "Output",
     "Provenance",
+    "Transfer",
     "Wrapping",
     "card",
     "card_path",
     "check_described_size",
-    "check_new",
     "check_writable",
     "configuration",
     "files_of",
@@ -39,9 +39,8 @@ __all__ = [
     "fitted",
     "model_class",
     "open_checkpoint",
-    "origins_of",
+    "open_transfer",
     "save_module",
     "size_told",
-    "told_companions",
     "write_checkpoint",
 ]

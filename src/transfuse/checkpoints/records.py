@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from ..lazy import entries_of
 from ..types import State
 
@@ -92,6 +94,11 @@ class Checkpoint:
         """Size of all tensors in bytes, tied ones counted once."""
         entries = entries_of(self.tensors)
         return sum(entry.bytes for name, entry in entries.items() if name not in self.ties)
+
+    def bytes_in(self, kind: torch.dtype | None) -> int:
+        """Size of all tensors in bytes if they had another type; in their own, if none is given."""
+        entries = entries_of(self.tensors).values()
+        return sum(entry.bytes // entry.dtype.itemsize * kind.itemsize for entry in entries) if kind else self.bytes
 
     @property
     def told_wrapping(self) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 from torch import nn
 
 from ..errors import InputError
+from ..files import check_new
 from ..modules import state_of, ties_of
 from .format import Output
 from .hugging_face_folder import FORMAT as HUGGING_FACE_FOLDER
@@ -17,7 +18,6 @@ from .provenance import Provenance
 from .records import Checkpoint, Wrapping
 from .table import FORMATS
 from .transformers_models import quietly
-from .writing import check_new
 
 
 def save_module(out: Path, model: nn.Module, provenance: Provenance) -> Path:

@@ -11,28 +11,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ..errors import FusionError, InputError
-from ..files import check_regular, whole_file, write_whole
+from ..files import check_new, whole_file, write_whole
 from .format import Format, Output
 from .hugging_face_folder import check_replaceable
 from .model_card import card, card_path
 from .records import Checkpoint, size_told
 from .sharded_files import INDEX, shards_written_for
 from .table import FORMATS
-
-
-def check_new(path: str | Path, *, force: bool) -> None:
-    """Refuse to write over what is there, or into a folder that is not there.
-
-    Raises:
-        InputError: the path exists and `force` does not allow to replace it, it is no place for a file, or its folder
-            does not exist.
-    """
-    check_regular(path)
-    path = Path(path)
-    if path.exists() and not force:
-        raise InputError(f"{path} exists; pass --force to replace it, or another path")
-    if not path.parent.is_dir():
-        raise InputError(f"the folder {path.parent} does not exist; create it first (mkdir -p), or write elsewhere")
 
 
 def files_replaced_by(out: Path) -> list[Path]:

@@ -11,29 +11,21 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..checkpoints import (
-    SHARD,
-    Output,
-    Provenance,
-    check_new,
-    check_writable,
-    origins_of,
-    size_told,
-    told_companions,
-    write_checkpoint,
-)
+from ..barycenter import in_form_of
+from ..checkpoints import SHARD, Provenance, size_told
+from ..corrections import AUTO_AIM, ChosenCorrection
 from ..errors import FusionError, InputError, printable
-from ..fusing import Chosen, FusedStates, Fusion, Ready, Widths, fused_states
-from ..fusing import fuse as fuse_modules
+from ..files import check_new
+from ..fusing import FusedStates, Fusion, Ready, Wanted, Widths, fused_networks, fused_states
 from ..fusing.verifying import NOT_RUN
-from ..fusing.working import in_form_of
 from ..lazy import Entry, LazyState, as_lazy, entries_of, in_type
+from ..methods import Chosen
 from ..types import State
 from .architectures import blueprint
 from .config import read_config
 from .data import inputs_and_labels
 from .evaluating import labeled_evaluation
-from .jobs import Job, chosen_method, prepared
+from .jobs import Job, chosen_method, prepared, wanted_type
 from .places import check_places
 from .planning import estimate, told_plan
 from .records import Outcome
@@ -56,7 +48,8 @@ def fuse_as_file_says(options: Namespace) -> Outcome:
 def fuse(options: Namespace) -> Outcome:
     """Checkpoints in, one checkpoint out."""
     chosen = chosen_method(options)
-    job = _checked_job(options, options.models)
+    correction = ChosenCorrection.of(options.correct or chosen.row.correct, options.aim or AUTO_AIM)
+    job = _checked_job(options, chosen, options.models)
     if len(job.checkpoints) == 1 and not (options.target or options.width):
         raise InputError(
             "one checkpoint alone is only fused into another width: pass more checkpoints, --width or --target"
@@ -68,7 +61,7 @@ def fuse(options: Namespace) -> Outcome:
         return _plan(options, job, chosen, correct=with_modules)
     if not with_modules:
         return _written(options, job, chosen, _fused_as_states(options, chosen, ready), NOT_RUN)
-    fusion, labeled = _fused_as_modules(options, job, target or widths, chosen)
+    fusion, labeled = _fused_as_modules(options, job, target or widths, chosen, correction)
     outcome = _written(options, job, chosen, _corrected_states(fusion))
     return _with_report(options, fusion, labeled, outcome) if options.report else outcome
 
@@ -76,7 +69,7 @@ def fuse(options: Namespace) -> Outcome:
 def align(options: Namespace) -> Outcome:
     """A checkpoint in the order of another one; its function stays the same."""
     chosen = chosen_method(options)
-    job = _checked_job(options, [options.to, options.model_file])
+    job = _checked_job(options, chosen, [options.to, options.model_file])
     if options.dry_run:
         return _plan(options, job, chosen, correct=False)
     own, other = (job.layout.widths(state) for state in job.states)
@@ -106,15 +99,16 @@ def _fused_as_states(options: Namespace, chosen: Chosen, ready: Ready) -> FusedS
     )  # fmt: skip
 
 
-def _fused_as_modules(options: Namespace, job: Job, target: Any, chosen: Chosen) -> tuple[Fusion, Labeled]:
+def _fused_as_modules(
+    options: Namespace, job: Job, target: Any, chosen: Chosen, correction: ChosenCorrection
+) -> tuple[Fusion, Labeled]:
     """Fuse modules, which activations, corrections and reports need; gives the data that it read, too."""
     data, labels = inputs_and_labels(options) if options.data else (None, None)
-    fusion = fuse_modules(
-        job.modules(), job.inputs, layout=job.layout, method=options.method, weights=options.weights,
-        target=target or None, data=data, terms=options.terms, correct=options.correct, aim=options.aim or "auto",
-        synthetic=not options.no_synthetic, seed=options.seed, progress=not options.quiet, **chosen.options,
+    wanted = Wanted(
+        job.inputs, correction, layout=job.layout, weights=options.weights, target=target or None, data=data,
+        terms=options.terms, synthetic=not options.no_synthetic, seed=options.seed, progress=not options.quiet,
     )  # fmt: skip
-    return fusion, (data, labels)
+    return fused_networks(job.modules(), chosen, wanted), (data, labels)
 
 
 def _with_report(options: Namespace, fusion: Fusion, labeled: Labeled, outcome: Outcome) -> Outcome:
@@ -138,25 +132,11 @@ def _corrected_states(fusion: Fusion) -> FusedStates:
     return replace(fusion.states, state=fusion.model.state_dict(), status=status)
 
 
-def _checked_job(options: Namespace, paths: list[str]) -> Job:
+def _checked_job(options: Namespace, chosen: Chosen, paths: list[str]) -> Job:
     """Checkpoints and their layout; where the result goes is looked at first, for it costs nothing."""
-    out = Path(options.out)
-    check_new(out, force=options.force or options.dry_run)
     if getattr(options, "report", None):
         check_new(options.report, force=options.force)
-    job = prepared(options, paths)
-    check_writable(out, job.checkpoints[0], _size(options, job), force=options.force or options.dry_run)
-    return job
-
-
-def _size(options: Namespace, job: Job) -> int:
-    """Bytes that the result will have, if it has the widths of the first input."""
-    first = job.checkpoints[0]
-    if not getattr(options, "dtype", None):
-        return first.bytes
-    kind = getattr(torch, options.dtype)
-    entries = entries_of(first.tensors).values()
-    return sum(entry.bytes // entry.dtype.itemsize * kind.itemsize for entry in entries)
+    return prepared(options, chosen, paths, Path(options.out))
 
 
 def _target(options: Namespace, job: Job) -> tuple[Widths, Any]:
@@ -186,8 +166,10 @@ def _needs_modules(options: Namespace, job: Job, chosen: Chosen) -> bool:
 
 def _plan(options: Namespace, job: Job, chosen: Chosen, *, correct: bool) -> Outcome:
     """What would be done, with sizes, time and memory."""
-    plan = estimate(job, chosen.row, _size(options, job), low_memory=options.low_memory, correct=correct)
     first = job.checkpoints[0]
+    plan = estimate(
+        job, chosen.row, first.bytes_in(wanted_type(options)), low_memory=options.low_memory, correct=correct
+    )
     rows = [f"{checkpoint.path} ({checkpoint.kind}, {size_told(checkpoint.bytes)})" for checkpoint in job.checkpoints]
     text = (
         "\n".join(f"input:  {row}" for row in rows)
@@ -204,11 +186,11 @@ def _written(options: Namespace, job: Job, chosen: Chosen, fused: FusedStates, n
     first = job.checkpoints[0 if options.verb == "fuse" else 1]
     objective = fused.history[-1].objective
     provenance = Provenance(
-        origins_of(job.checkpoints, fused.weights), options.verb, options.method, chosen.row.citation,
+        job.transfer.origins(fused.weights), options.verb, options.method, chosen.row.citation,
         told_options(options), options.seed, fused.status, objective, command(options),
     )  # fmt: skip
-    tensors = _in_types(fused.state, entries_of(first.tensors), getattr(torch, options.dtype or "", None))
-    written = write_checkpoint(Path(options.out), Output(tensors, first, provenance, options.shard_size or SHARD))
+    tensors = _in_types(fused.state, entries_of(first.tensors), wanted_type(options))
+    written, further = job.transfer.close(tensors, provenance, like=first, shard_bytes=options.shard_size or SHARD)
     files = list(map(str, written))
     data = {
         "out": options.out, "files": files, "method": options.method,
@@ -223,9 +205,6 @@ def _written(options: Namespace, job: Job, chosen: Chosen, fused: FusedStates, n
         text += f"\n{note}"
     if options.verbose:
         text += f"\nobjective {objective}\n{job.layout}"
-    others = [each for each in job.checkpoints if each is not first]
-    sizes = [[entry.shape for entry in entries_of(state).values()] for state in (fused.state, first.tensors)]
-    further = told_companions([first, *others], Path(options.out), resized=sizes[0] != sizes[1])
     return Outcome(data, "\n".join(filter(None, [text, f"wrote {', '.join(map(printable, files))}", further])))
 
 

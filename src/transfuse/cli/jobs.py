@@ -9,22 +9,22 @@ import ctypes
 import os
 import warnings
 from argparse import Namespace
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import nn
 
-from ..checkpoints import Checkpoint, fitted, open_checkpoint
+from ..checkpoints import Checkpoint, Transfer, open_transfer
 from ..errors import InputError, LayoutError, listing
 from ..files import read_text
-from ..fusing import Chosen
 from ..fusing.checking import told_classes
 from ..layout import Axis, Fixed, Layout, parse
 from ..lazy import entries_of
-from ..methods import method_named
+from ..methods import Chosen
 from ..modules import ties_of, with_state
 from ..tracing import trace
 from ..types import State
@@ -44,16 +44,21 @@ class Job:
     """Checkpoints of one architecture.
 
     Args:
-        checkpoints: The inputs, their tensors under the names of the model.
+        transfer: The inputs, their tensors under the names of the model, and where the result goes.
         layout: Which axes move together.
         inputs: Example inputs, if there is a model.
         build: Makes a module of the architecture, if there is a model.
     """
 
-    checkpoints: tuple[Checkpoint, ...]
+    transfer: Transfer
     layout: Layout
     inputs: Any = None
     build: Callable[[], nn.Module] | None = None
+
+    @property
+    def checkpoints(self) -> tuple[Checkpoint, ...]:
+        """The inputs."""
+        return self.transfer.inputs
 
     @property
     def states(self) -> list[State]:
@@ -83,35 +88,43 @@ def hush_warnings(options: Namespace) -> None:
         warnings.simplefilter("ignore")
 
 
-def prepared(options: Namespace, paths: Sequence[str]) -> Job:
-    """Open checkpoints and learn their layout, by tracing the model or from a file."""
+def prepared(options: Namespace, chosen: Chosen, paths: Sequence[str], out: Path | None = None) -> Job:
+    """Open checkpoints, for a result that goes `out`, and learn their layout, by tracing the model or from a file."""
     give_memory_back()
     hush_warnings(options)
     _check_different(paths)
-    opened = _all(open_checkpoint, paths)
+    opened = _opened(options, paths, out)
     given = read_layout(options.layout) if getattr(options, "layout", None) else None
     named = options.model if given is not None else architecture_named(options, paths)
-    if given is None and _is_plain_average(options):
-        names, ties = list(opened[0].tensors), opened[0].ties
-        job = Job(_fitted(opened, names, ties), unmoved(opened[0].tensors))
+    if given is None and _is_plain_average(options, chosen):
+        first = opened.inputs[0]
+        job = Job(opened.fitted(list(first.tensors), first.ties), unmoved(first.tensors))
     elif named is not None:
         job = _traced(options, opened, blueprint(named, pairs(options.model_args, "--model-args")), given)
     elif given is not None:
-        job = Job(_fitted(opened, list(given.tensors), {}), given)
+        job = Job(opened.fitted(list(given.tensors), {}), given)
     else:
         raise InputError(NEEDED)
     _check_shapes(job)
     return job
 
 
-def _is_plain_average(options: Namespace) -> bool:
+def _opened(options: Namespace, paths: Sequence[str], out: Path | None) -> Transfer:
+    """The checkpoints, open, and the place of the result, looked at: both cost nothing."""
+    if out is None:
+        return open_transfer(paths)
+    return open_transfer(paths, out, kind=wanted_type(options), force=options.force or options.dry_run)
+
+
+def _is_plain_average(options: Namespace, chosen: Chosen) -> bool:
     """Whether tensors are averaged as they are, and nothing else is asked for: no network is needed for that."""
     others = ("model", "data", "terms", "correct", "report", "target", "width")
-    return (
-        options.verb == "fuse"
-        and not method_named(options.method).matches
-        and not any(getattr(options, name) for name in others)
-    )
+    return options.verb == "fuse" and not chosen.row.matches and not any(getattr(options, name) for name in others)
+
+
+def wanted_type(options: Namespace) -> torch.dtype | None:
+    """The type that --dtype asks for; none, if that is the inputs' own."""
+    return getattr(torch, options.dtype) if getattr(options, "dtype", None) else None
 
 
 def unmoved(state: State) -> Layout:
@@ -141,26 +154,26 @@ def opened_modules(options: Namespace, paths: Sequence[str]) -> tuple[list[nn.Mo
     if named is None:
         raise InputError("this needs the network itself: pass --model SPEC")
     _check_different(paths)
-    opened = _all(open_checkpoint, paths)
+    opened = open_transfer(paths)
     plan = blueprint(named, pairs(options.model_args, "--model-args"))
     own = plan.build().state_dict()
-    return [loaded(plan.build(), each) for each in _fitted(opened, list(own), ties_of(own))], plan
+    return [loaded(plan.build(), each) for each in opened.fitted(list(own), ties_of(own)).inputs], plan
 
 
-def _traced(options: Namespace, opened: Sequence[Checkpoint], plan: Blueprint, given: Layout | None) -> Job:
+def _traced(options: Namespace, opened: Transfer, plan: Blueprint, given: Layout | None) -> Job:
     """Checkpoints of a model with its layout: the one given, else that of the first checkpoint, traced."""
     model = plan.build()
     own = model.state_dict()
-    checkpoints = _fitted(opened, list(own), ties_of(own))
+    transfer = opened.fitted(list(own), ties_of(own))
     inputs = example_inputs(options, plan)
     if given is not None:
-        return Job(checkpoints, given, inputs, plan.build)
+        return Job(transfer, given, inputs, plan.build)
     try:
-        layout = trace(loaded(model, checkpoints[0]), inputs, proof=not options.no_proof)
+        layout = trace(loaded(model, transfer.inputs[0]), inputs, proof=not options.no_proof)
     except InputError:
-        _check_finite(checkpoints)  # the likely reason, which the tracer does not see: it knows no files
+        _check_finite(transfer.inputs)  # the likely reason, which the tracer does not see: it knows no files
         raise
-    return Job(checkpoints, layout, inputs, plan.build)
+    return Job(transfer, layout, inputs, plan.build)
 
 
 def _check_finite(checkpoints: Sequence[Checkpoint]) -> None:
@@ -202,23 +215,6 @@ def _check_different(paths: Sequence[str]) -> None:
             raise InputError(f"{path} and {twin} are the same file; give different checkpoints (or one, with --target)")
         if Path(path).exists():
             seen.append(path)
-
-
-def _fitted(opened: Sequence[Checkpoint], names: Sequence[str], ties: Mapping[str, str]) -> tuple[Checkpoint, ...]:
-    return tuple(_all(lambda each: fitted(each, names, ties), opened))
-
-
-def _all(make: Callable[[Any], Checkpoint], given: Sequence[Any]) -> list[Checkpoint]:
-    """What `make` makes of each one, or one error with everything that is wrong."""
-    results, problems = [], []
-    for each in given:
-        try:
-            results.append(make(each))
-        except InputError as error:
-            problems.append(str(error))
-    if problems:
-        raise InputError("\n".join(dict.fromkeys(problems)))
-    return results
 
 
 def _check_shapes(job: Job) -> None:

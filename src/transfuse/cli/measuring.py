@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from .. import landscape
-from ..checkpoints import check_new
 from ..errors import InputError
-from ..files import whole_file
+from ..files import check_new, whole_file
 from ..fusing import fuse
 from .architectures import example_inputs
 from .data import inputs_and_labels
@@ -76,7 +75,7 @@ def report(options: Namespace) -> Outcome:
     check_new(options.out, force=options.force)
     chosen = chosen_method(options)
     check_measures(options)
-    job = prepared(options, options.models)
+    job = prepared(options, chosen, options.models)
     modules = job.modules()
     evaluate = evaluation(options, modules[0])
     fusion: Any = fuse(

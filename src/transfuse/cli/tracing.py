@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from argparse import Namespace
 
-from ..checkpoints import check_new, fitted, open_checkpoint
+from ..checkpoints import fitted, open_checkpoint
 from ..errors import InputError
-from ..files import write_whole
+from ..files import check_new, write_whole
 from ..modules import ties_of
 from ..tracing import prove
 from ..tracing import trace as traced

@@ -2,7 +2,8 @@
 
 from .aims import AIMS, AUTO_AIM
 from .batch_norm import norms_of
-from .choose import Uncorrected, best_of, candidates, checked_aim, correct
+from .choose import Uncorrected, best_of, candidates, correct
+from .chosen import ChosenCorrection
 from .control import Control, nearest_control, refitted_parent
 from .corrected import Corrected
 from .table import AUTO, CORRECTIONS, NONE, Correction
@@ -14,6 +15,7 @@ __all__ = [
     "AUTO_AIM",
     "CORRECTIONS",
     "NONE",
+    "ChosenCorrection",
     "Control",
     "Corrected",
     "Correction",
@@ -21,7 +23,6 @@ __all__ = [
     "Units",
     "best_of",
     "candidates",
-    "checked_aim",
     "correct",
     "nearest_control",
     "norms_of",

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from ..errors import InputError
 from ..modules import are_class_scores
 
 MEAN, EVIDENCE, AUTO_AIM = "mean", "evidence", "auto"
@@ -102,3 +103,14 @@ def answers(given: Iterable[Sequence[Sequence[Tensor]]]) -> Answers | None:
         named = found if named is None else named + found
         largest.append(sure.cpu())
     return None if named is None else Answers(named, float(torch.cat(largest, 1).mean(1).min()))
+
+
+def checked_aim(aim: str) -> str:
+    """The aim that was asked for.
+
+    Raises:
+        InputError: there is no such aim.
+    """
+    if aim not in (AUTO_AIM, *AIMS):
+        raise InputError(f"aim is {aim!r}; expected {AUTO_AIM}, {', '.join(AIMS)}")
+    return aim

@@ -22,7 +22,7 @@ from ..progress import Progress, unwatched, watching
 from ..renamed import OldAttribute
 from ..types import Forward, Watch
 from .affine import has_constant
-from .aims import AIMS, AUTO_AIM
+from .aims import AUTO_AIM, checked_aim
 from .batch_norm import norms_of
 from .control import nearest_control
 from .corrected import Corrected, told_left_out, told_spaces, warn_of_collapse
@@ -175,17 +175,6 @@ def _stage(watch: Watch, name: str, number: int, total: int) -> Callable[[int, i
     """Tells of the start of a correction; what is given back tells of each of its sites."""
     watch(name, number, total)
     return lambda done, sites: watch(f"{name}, site {done + 1} of {sites}", number, total)
-
-
-def checked_aim(aim: str) -> str:
-    """The aim that was asked for.
-
-    Raises:
-        InputError: there is no such aim.
-    """
-    if aim not in (AUTO_AIM, *AIMS):
-        raise InputError(f"aim is {aim!r}; expected {AUTO_AIM}, {', '.join(AIMS)}")
-    return aim
 
 
 def candidates(model: nn.Module, *, data: bool = True, units: bool = True) -> list[str]:

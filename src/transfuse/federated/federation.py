@@ -15,15 +15,16 @@ from typing import Any
 from torch import nn
 
 from ..arguments import NETWORK, NUMBER, SEED, SWITCH, TEXT, Kind, check_arguments, count, mapping, optional
-from ..corrections import NONE
+from ..corrections import NONE, ChosenCorrection
 from ..errors import InputError
-from ..fusing import Chosen, FusedStates
-from ..fusing.correcting import check_correction
+from ..fusing import FusedStates
 from ..fusing.elsewhere import ENDINGS, Sent, received
 from ..layout import LAYOUT, Layout
+from ..methods import Chosen
 from ..modules import state_of, unwrapped
 from ..tracing import trace
 from ..types import State
+from ..workers import WORKERS, Workers
 from .carrying import carried, downwards, moved_share, nearest
 from .merging import Merged, Rules, merged
 from .records import Client, LeftOut, Reply, Round, Standing
@@ -66,7 +67,7 @@ class Federation:
         model: nn.Module, example_inputs: Any = None, *, layout: Layout | None = None, method: str = "auto",
         options: Mapping[str, Any] | None = None, correct: str = NONE, correct_until: int | None = None,
         data: Any = None, may_lack: Collection[str] = (), beyond: float | None = None, rematch: bool = False,
-        least: int = 1, seed: int = 0,
+        least: int = 1, seed: int = 0, workers: Workers = 0,
     ) -> Federation:  # fmt: skip
         """A federation before its first round.
 
@@ -89,6 +90,7 @@ class Federation:
                 first one, so that its units keep their meaning.
             least: With fewer replies that count, the server's state stays as it is.
             seed: Of the order of sweeps, and of synthetic inputs.
+            workers: Processes or an executor that help to couple the clients; see `fuse_states`.
 
         Raises:
             InputError: something of this cannot be; nothing is refused later but what clients send.
@@ -97,12 +99,12 @@ class Federation:
             model=(model, NETWORK), layout=(layout, optional(LAYOUT)), method=(method, TEXT),
             options=(options, optional(OPTIONS)), correct=(correct, TEXT), may_lack=(may_lack, ENDINGS),
             beyond=(beyond, optional(NUMBER)), rematch=(rematch, SWITCH), least=(least, count(1)), seed=(seed, SEED),
-            correct_until=(correct_until, optional(count(0))),
+            correct_until=(correct_until, optional(count(0))), workers=(workers, WORKERS),
         )  # fmt: skip
         model = unwrapped(model)
         rules = Rules(
             method, options or {}, correct, correct_until, data, example_inputs, tuple(may_lack), beyond,
-            rematch=rematch, least=least, seed=seed,
+            rematch=rematch, least=least, seed=seed, workers=workers,
         )  # fmt: skip
         _check_rules(rules, model)
         if layout is None and example_inputs is None:
@@ -221,6 +223,6 @@ def _check_rules(rules: Rules, model: nn.Module) -> None:
     if terms not in (None, "weights"):
         raise InputError(f"method {rules.method} matches units by {terms}; clients send weights alone")
     inputs = rules.data is not None or rules.example_inputs is not None
-    check_correction(rules.correct, model, inputs=inputs)
+    ChosenCorrection.of(rules.correct).check(model, inputs=inputs)
     if rules.correct != NONE and not inputs:
         raise InputError(f"correct is {rules.correct!r}, but there are no inputs; pass data= or example_inputs")

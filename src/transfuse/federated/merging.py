@@ -22,6 +22,7 @@ from ..methods import METHODS
 from ..modules import state_of, with_state
 from ..synthetic.making import synthetic_inputs
 from ..types import State
+from ..workers import Workers
 from .carrying import unmoved
 from .records import one_line
 
@@ -46,6 +47,7 @@ class Rules:
     rematch: bool = False
     least: int = 1
     seed: int = 0
+    workers: Workers = 0
 
     @property
     def capped(self) -> Mapping[str, Any]:
@@ -94,7 +96,7 @@ def merged(
         known = [unmoved(layout.widths(server)), *known]
     call = dict(
         weights=weights, widths=layout.widths(server), aligned=rules.aligned, seed=rules.seed, couplings=known,
-        may_lack=rules.may_lack,
+        may_lack=rules.may_lack, workers=rules.workers,
     )  # fmt: skip
     fused, notes = _fused(models, layout, rules, call)
     if fused is None:

@@ -19,7 +19,7 @@ from ..barycenter import Couplings
 from ..errors import InputError, LayoutError, WidthWarning, listing
 from ..layout import Layout
 from ..lazy import entries_of
-from ..methods import Method, method_named
+from ..methods import Method
 from ..modules import place_of, shares_of
 from ..types import State
 from .known import known_couplings
@@ -83,27 +83,6 @@ def told_classes(layout: Layout, states: Sequence[State]) -> str:
         f"\nThe models have {', '.join(map(str, found))} outputs (classes; see {name}): outputs are never matched, for "
         "each has its meaning. Fuse models of the same classes, or bring their last layers to the same ones first"
     )
-
-
-@dataclass(frozen=True)
-class Chosen:
-    """A method, and options that it takes: looked up once, at the beginning, and handed on to where it is used."""
-
-    method: str
-    row: Method
-    options: Mapping[str, Any]
-
-    @staticmethod
-    def of(method: str, options: Mapping[str, Any]) -> Chosen:
-        """The row of a method, for options that it takes.
-
-        Raises:
-            InputError: there is no such method, or options are wrong.
-        """
-        row = method_named(method)
-        if problems := row.problems(options):
-            raise InputError(listing(f"method {method} cannot take these options:", problems))
-        return Chosen(method, row, options)
 
 
 @dataclass(frozen=True, eq=False)

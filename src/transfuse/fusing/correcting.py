@@ -13,42 +13,13 @@ from torch.linalg import LinAlgError  # type: ignore[attr-defined]
 
 from ..activations import Batches
 from ..barycenter import Couplings
-from ..corrections import (
-    AUTO,
-    AUTO_AIM,
-    CORRECTIONS,
-    NONE,
-    Corrected,
-    Uncorrected,
-    Units,
-    best_of,
-    candidates,
-    norms_of,
-)
+from ..corrections import NONE, ChosenCorrection, Corrected, Uncorrected, Units
 from ..errors import InputError
 from ..layout import Layout, balanced
 from ..modules import cause_of, is_half, model_state, numbers_in, undisturbed, with_state
 from ..progress import Progress, watching
 from ..synthetic import WITHOUT
 from .inputs import Inputs
-
-MERGED = "units were merged, and the aligned networks do not compute what the models do: then only {able} is possible"
-
-
-def check_correction(method: str, model: nn.Module, *, inputs: bool) -> None:
-    """Refuse a correction that does not exist, has no inputs to go by, or is none of this network.
-
-    Raises:
-        InputError: in these cases.
-    """
-    if method not in (AUTO, NONE, *CORRECTIONS):
-        raise InputError(f"correct is {method!r}; expected {AUTO}, {NONE}, {', '.join(CORRECTIONS)}")
-    if method in CORRECTIONS and not inputs:
-        raise InputError(f"correct is {method!r}, but there are no inputs; pass data= or example_inputs")
-    if method in CORRECTIONS and CORRECTIONS[method].needs_batch_norm and not norms_of(model):
-        raise InputError(
-            f"correct is {method!r}, but the models have no batch norm with running statistics; choose another"
-        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,55 +67,44 @@ class Parents:
 
 
 def corrected(
-    method: str, fused: nn.Module, parents: Parents, inputs: Inputs, progress: Progress = False, *, aim: str = AUTO_AIM
+    chosen: ChosenCorrection, fused: nn.Module, parents: Parents, inputs: Inputs, progress: Progress = False
 ) -> tuple[nn.Module, Corrected]:
     """The fused network, corrected, and what was done to it.
 
     Args:
-        method: A row of `CORRECTIONS`, `auto` or `none`.
+        chosen: The correction that was asked for.
         fused: The fused network.
         parents: The networks that were fused.
         inputs: What to correct by: data, else synthetic inputs.
         progress: Who is told how far it is.
-        aim: What is aimed at: a row of `AIMS`, or `auto`.
     """
-    if method == NONE:
+    if not chosen.wanted:
         return fused, Corrected(NONE)
     if is_half(fused):
         return fused, Corrected(NONE, note="corrections are made in float32 and float64 only")
     if inputs.data is None and inputs.synthetic.batches is None:
         return fused, Corrected(NONE, note=inputs.synthetic.why_not)
     if inputs.data is not None:
-        return _corrected_by(method, fused, parents, inputs, progress, aim)
+        return _corrected_by(chosen, fused, parents, inputs, progress)
     try:
-        result, done = _corrected_by(method, fused, parents, inputs, progress, aim)
+        result, done = _corrected_by(chosen, fused, parents, inputs, progress)
     except (InputError, LinAlgError) as error:  # the fusion itself stands, and says why it was not corrected
         return fused, Corrected(NONE, note=WITHOUT.format(cause=cause_of(error)))
-    judged = f"judged by synthetic inputs{f' ({chosen})' if (chosen := inputs.synthetic.chosen) else ''}"
+    judged = f"judged by synthetic inputs{f' ({kind})' if (kind := inputs.synthetic.chosen) else ''}"
     return result, replace(done, note="; ".join(filter(None, [judged, done.note])))
 
 
 def _corrected_by(
-    method: str, fused: nn.Module, parents: Parents, inputs: Inputs, progress: Progress, aim: str
+    chosen: ChosenCorrection, fused: nn.Module, parents: Parents, inputs: Inputs, progress: Progress
 ) -> tuple[nn.Module, Corrected]:
     """The network with the correction that was asked for, or the best."""
-    forced = method in CORRECTIONS
     batches, beside = (inputs.data, inputs.synthetic.batches) if inputs.data else (inputs.synthetic.batches, None)
     assert batches is not None, "without inputs nothing is corrected"
-    if parents.keep_their_functions(batches):
-        if len(parents.models) == 1:
-            return fused, Corrected(NONE, note="one model has no mean to come nearer to")
-        rows = [method] if forced else candidates(fused, data=inputs.data is not None)
-        units = parents.units(fused)
-        start = Uncorrected(fused, parents.aligned, parents.weights, batches, synthetic=beside, units=units)
-    else:
-        normed = bool(norms_of(fused))
-        able = [name for name, row in CORRECTIONS.items() if row.carries and (row.needs_units or not normed)]
-        rows = [name for name in able if method == name or (method == AUTO and CORRECTIONS[name].automatic)]
-        if not rows:
-            return fused, Corrected(NONE, note=MERGED.format(able=" or ".join(able)))
-        models = parents.scaled()
-        units = Units(parents.layout, models, parents.couplings)
-        start = Uncorrected(fused, models, parents.weights, batches, synthetic=beside, units=units, carried=True)
+    carried = not parents.keep_their_functions(batches)
+    if not carried and len(parents.models) == 1:
+        return fused, Corrected(NONE, note="one model has no mean to come nearer to")
+    models = parents.scaled() if carried else parents.aligned
+    units = Units(parents.layout, models, parents.couplings) if carried else parents.units(fused)
+    start = Uncorrected(fused, models, parents.weights, batches, synthetic=beside, units=units, carried=carried)
     with watching(progress, "correcting") as watch:
-        return best_of(rows, replace(start, aim=aim), watch, forced=forced)
+        return chosen.made(start, watch, data=inputs.data is not None)

@@ -12,8 +12,8 @@ import torch
 from ..barycenter import Coupling, CouplingMatrices, Couplings, coupling_of
 from ..errors import InputError, listing
 from ..layout import Framed, Layout, Permutation, Rotation
+from ..lazy import working_type
 from ..types import State
-from .working import type_of
 
 
 def known_couplings(
@@ -34,7 +34,7 @@ def known_couplings(
             problems += [f"model {number}: {text}" for text in _misfits(own, layout, layout.widths(state), widths)]
     if problems:
         raise InputError(listing("couplings that cannot be started from:", problems))
-    kind = type_of(states)
+    kind = working_type(states)
     return [None if own is None else {name: _coupling(own, name, kind) for name in widths} for own in given]
 
 

@@ -1,4 +1,4 @@
-"""`fuse` and `align`: modules in, modules out; the pipeline over states does the work.
+"""`fuse`: modules in, modules out; the pipeline over states does the work.
 
 The models are never modified. Everything that cannot work is refused before work starts, with all problems at once.
 """
@@ -6,7 +6,7 @@ The models are never modified. Everything that cannot work is refused before wor
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from torch import Tensor, nn
@@ -24,12 +24,10 @@ from ..arguments import (
     either,
     optional,
 )
-from ..barycenter import Plan, reversible
-from ..corrections import AUTO, AUTO_AIM, NONE, checked_aim
-from ..errors import InputError, listing
+from ..corrections import AUTO, AUTO_AIM, ChosenCorrection
+from ..errors import InputError
 from ..layout import LAYOUT, Layout, all_balanced, folded
-from ..lazy import in_type
-from ..methods import Method
+from ..methods import Chosen, Method
 from ..modules import (
     Arguments,
     acts_otherwise_in_training,
@@ -46,14 +44,14 @@ from ..progress import Progress
 from ..synthetic import SyntheticInputs
 from ..tracing import trace
 from ..types import Forward, State
-from .checking import Chosen, Ready, check_fit, network_list
-from .correcting import Parents, check_correction, corrected
+from ..workers import WORKERS, Workers
+from .checking import Ready, check_fit, network_list
+from .correcting import Parents, corrected
 from .inputs import Inputs, TermsName
 from .pipeline import fused_states
 from .results import FusedStates, Fusion
 from .verifying import Verified, verified
 from .widths import WIDTHS, Widths
-from .working import in_form_of, type_of, working_state
 
 TARGET = optional(either(NETWORK, WIDTHS))
 TRAINING = "model 1 is in training mode, and so the result is, too: call .eval() before using it"
@@ -64,7 +62,8 @@ def fuse(  # noqa: PLR0913
     weights: Sequence[float] | None = None, target: nn.Module | Widths | None = None,
     layout: Layout | None = None, data: Any = None, terms: TermsName | None = None, correct: str | None = None,
     synthetic: bool = True, forward: Forward | None = None, outputs: Callable[[Any], Any] | None = None, seed: int = 0,
-    progress: Progress = False, check: bool = True, aim: str = AUTO_AIM, **options: Any,
+    progress: Progress = False, check: bool = True, aim: str = AUTO_AIM, workers: Workers = 0,
+    **options: Any,
 ) -> Fusion:  # fmt: skip
     """Fuse trained networks of one architecture, of equal or different widths, into one.
 
@@ -100,6 +99,7 @@ def fuse(  # noqa: PLR0913
             too. `Fusion.check` tells what it took: a few forward passes.
         aim: What a correction aims at: `mean`, the mean of the models' outputs; `evidence`, the mean of what they hold
             for each class; or `auto`: evidence where some classes are named by some of the models only.
+        workers: Processes or an executor that help to couple the models; see `fuse_states`.
         **options: Options of the method; `transfuse.METHODS[method].options` lists them.
 
     Raises:
@@ -122,43 +122,67 @@ def fuse(  # noqa: PLR0913
         layout=(layout, optional(LAYOUT)), terms=(terms, optional(TEXT)), correct=(correct, optional(TEXT)),
         synthetic=(synthetic, SWITCH), forward=(forward, optional(FUNCTION)), seed=(seed, SEED),
         progress=(progress, PROGRESS), check=(check, SWITCH), outputs=(outputs, optional(FUNCTION)), aim=(aim, TEXT),
+        workers=(workers, WORKERS),
     )  # fmt: skip
     chosen = Chosen.of(method, options)
-    row = chosen.row
-    how = _Wanted(
-        example_inputs, row, correct or row.correct, checked_aim(aim), forward, outputs, data, synthetic=synthetic,
-        check=check,
+    wanted = Wanted(
+        example_inputs, ChosenCorrection.of(correct or chosen.row.correct, aim), weights=weights, target=target,
+        layout=layout, data=data, terms=terms, synthetic=synthetic, forward=forward, outputs=outputs, seed=seed,
+        progress=progress, check=check, workers=workers,
     )  # fmt: skip
-    with alone():
-        given = _Given.of(models, target, layout, how)
-        ready = Ready.of(given.states, given.layout, weights=weights, widths=given.widths)
-        inputs = given.inputs(how, seed, progress)
-        layout = ready.layout_for(row)
-        seen = _comparable(given, layout, row) if inputs.matching else given.models
-        activations = inputs.activations(seen, layout, terms or row.terms)
-    states = fused_states(chosen, ready, activations, seed=seed, progress=progress)
-    with alone():
-        return _finished(given, how, states, inputs, progress)
+    return fused_networks(models, chosen, wanted)
 
 
-@dataclass(frozen=True, eq=False)
-class _Wanted:
-    """What was asked for beside the models: what networks are run on, and what is done at the end."""
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Wanted:
+    """What is asked for beside the models and the method, in the words of `fuse`; the correction is looked up."""
 
-    example_inputs: Any
-    row: Method
-    correction: str
-    aim: str
-    forward: Forward | None
-    outputs: Callable[[Any], Any] | None
-    data: Any
-    synthetic: bool
-    check: bool
+    example_inputs: Any = field(kw_only=False)
+    correction: ChosenCorrection = field(kw_only=False)
+    weights: Sequence[float] | None = None
+    target: nn.Module | Widths | None = None
+    layout: Layout | None = None
+    data: Any = None
+    terms: str | None = None
+    synthetic: bool = True
+    forward: Forward | None = None
+    outputs: Callable[[Any], Any] | None = None
+    seed: int = 0
+    progress: Progress = False
+    check: bool = True
+    workers: Workers = 0
 
     @property
     def example(self) -> Arguments | None:
         """The example inputs, if there are any."""
         return None if self.example_inputs is None else Arguments.of(self.example_inputs)
+
+
+def fused_networks(models: Sequence[nn.Module], chosen: Chosen, wanted: Wanted) -> Fusion:
+    """Fuse networks by a method that is looked up: what `fuse`, `align` and the command share.
+
+    Args:
+        models: One or more modules.
+        chosen: The method and its options.
+        wanted: What else is asked for.
+
+    Raises:
+        InputError: models or proportions cannot be used as given.
+        LayoutError: the models do not fit one layout, with every difference.
+    """
+    row = chosen.row
+    with alone():
+        given = _Given.of(models, wanted)
+        ready = Ready.of(given.states, given.layout, weights=wanted.weights, widths=given.widths)
+        inputs = given.inputs(wanted)
+        layout = ready.layout_for(row)
+        seen = _comparable(given, layout, row) if inputs.matching else given.models
+        activations = inputs.activations(seen, layout, wanted.terms or row.terms)
+    states = fused_states(
+        chosen, ready, activations, seed=wanted.seed, progress=wanted.progress, workers=wanted.workers
+    )
+    with alone():
+        return _finished(given, wanted, row, states, inputs)
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,9 +197,9 @@ class _Given:
     notes: list[str]
 
     @staticmethod
-    def of(models: Sequence[nn.Module], target: Any, layout: Layout | None, how: _Wanted) -> _Given:
+    def of(models: Sequence[nn.Module], how: Wanted) -> _Given:
         """What was given, checked; the first model is traced if there is no layout."""
-        given = network_list(models)
+        given, target = network_list(models), how.target
         notes = [f"model {number}: {text}" for number, each in enumerate(given, 1) if (text := told_unwrapped(each))]
         own = [unwrapped(model) for model in given]
         notes += [TRAINING] if own[0].training and acts_otherwise_in_training(own[0]) else []
@@ -185,7 +209,7 @@ class _Given:
             target = unwrapped(target)
             check_copies(target, "target")
         wide = [*own, target] if isinstance(target, nn.Module) else own
-        layout = layout or _traced(_shown_by(wide), how.example_inputs, how.outputs)
+        layout = how.layout or traced_layout(wide, how.example_inputs, how.outputs)
         states = [{name: tensor.detach() for name, tensor in model_state(model).items()} for model in own]
         check_fit(layout, states)  # before any other network is run
         if how.outputs is not None:  # what is compared would be picked out of outputs that cannot be looked into
@@ -203,20 +227,20 @@ class _Given:
         """The module that the fused state is put into."""
         return self.target if isinstance(self.target, nn.Module) else self.models[0]
 
-    def inputs(self, how: _Wanted, seed: int, progress: Progress) -> Inputs:
+    def inputs(self, how: Wanted) -> Inputs:
         """The data, and synthetic inputs in place of it or beside it."""
         batches = None if how.data is None else Batches.of(how.data, forward=how.forward)
         example = how.example if how.synthetic else None
-        check_correction(how.correction, self.models[0], inputs=batches is not None or example is not None)
-        example = None if how.correction == NONE else example
+        how.correction.check(self.models[0], inputs=batches is not None or example is not None)
+        example = example if how.correction.wanted else None
         made = SyntheticInputs.of(
-            self.models, example, plain=how.correction != AUTO, data=batches is not None, seed=seed,
-            streams=bool(self.layout.rotating), progress=progress,
+            self.models, example, plain=how.correction.name != AUTO, data=batches is not None, seed=how.seed,
+            streams=bool(self.layout.rotating), progress=how.progress,
         )  # fmt: skip
         return Inputs(batches, made)
 
 
-def _finished(given: _Given, how: _Wanted, states: FusedStates, inputs: Inputs, progress: Progress) -> Fusion:
+def _finished(given: _Given, how: Wanted, row: Method, states: FusedStates, inputs: Inputs) -> Fusion:
     """Modules with the fused states, held to their models and corrected."""
     fused = with_state(given.into, states.state)
     if not isinstance(given.target, nn.Module | None) and how.example_inputs is not None:
@@ -225,10 +249,10 @@ def _finished(given: _Given, how: _Wanted, states: FusedStates, inputs: Inputs, 
     aligned = tuple(_aligned(model, given.into, state) for model, state in pairs)
     couplings = [each.couplings for each in states.couplings]
     check = given.held.held_to(
-        [twin if reversible(own) else None for twin, own in zip(aligned, couplings, strict=True)]
+        [twin if own.reversible else None for twin, own in zip(aligned, states.couplings, strict=True)]
     )
-    parents = Parents(given.models, aligned, states.weights, given.layout, couplings, how.row.balance)
-    model, correction = corrected(how.correction, fused, parents, inputs, progress, aim=how.aim)
+    parents = Parents(given.models, aligned, states.weights, given.layout, couplings, row.balance)
+    model, correction = corrected(how.correction, fused, parents, inputs, how.progress)
     told = replace(check, note="; ".join(filter(None, [*given.notes, check.note])))
     return Fusion(model, aligned, states, tuple(given.models), correction, told)
 
@@ -248,6 +272,19 @@ def _aligned(model: nn.Module, into: nn.Module, state: State) -> nn.Module:
     return with_state(model if same else into, state)
 
 
+def traced_layout(
+    models: Sequence[nn.Module], example_inputs: Any, outputs: Callable[[Any], Any] | None = None
+) -> Layout:
+    """The layout of models of one architecture, found with the example inputs by tracing one of them.
+
+    Raises:
+        InputError: there are no example inputs.
+    """
+    if example_inputs is None:
+        raise InputError("pass example_inputs, with which the first model is traced, or a layout")
+    return trace(_shown_by(models), example_inputs, outputs=outputs)
+
+
 def _shown_by(models: Sequence[nn.Module]) -> nn.Module:
     """The model that shows the layout: the first, unless it has one unit where another has several.
 
@@ -264,13 +301,6 @@ def _shown_by(models: Sequence[nn.Module]) -> nn.Module:
     return models[0]
 
 
-def _traced(model: nn.Module, example_inputs: Any, outputs: Callable[[Any], Any] | None) -> Layout:
-    """The layout of a model, found with the example inputs."""
-    if example_inputs is None:
-        raise InputError("pass example_inputs, with which the first model is traced, or a layout")
-    return trace(model, example_inputs, outputs=outputs)
-
-
 def _check_rebuilt(model: nn.Module, example_inputs: Any) -> None:
     """Run a network whose layers were rebuilt: some sizes stand in code, or in layers without tensors."""
     try:
@@ -280,67 +310,3 @@ def _check_rebuilt(model: nn.Module, example_inputs: Any) -> None:
         raise InputError(
             f"the network cannot be rebuilt with these widths ({error})\nPass a module of the wanted widths as target"
         ) from error
-
-
-def _check_alignable(layout: Layout, reference: State, state: State) -> None:
-    """Refuse to align networks of different widths: units are merged or mixed then, which changes the function."""
-    wanted, own = layout.widths(reference), layout.widths(state)
-    problems = [
-        f"space {name} has {own[name]} units, {width} in the reference"
-        for name, width in wanted.items()
-        if own[name] != width
-    ]
-    if problems:
-        raise InputError(
-            listing("the network cannot be aligned to this reference and compute the same:", problems)
-            + "\nAlign to a network of the same widths, or fuse into other widths"
-        )
-
-
-def align(  # noqa: PLR0913
-    model: nn.Module, *, to: nn.Module, example_inputs: Any = None, layout: Layout | None = None,
-    method: str = "auto", data: Any = None, seed: int = 0, **options: Any,
-) -> nn.Module:  # fmt: skip
-    """A copy of a network that computes the same function, with its units in the order of a reference.
-
-    With methods that balance scales, as `auto` does, they get the scale of the reference's units as well. Norms over
-    units that were rotated get the gains and biases of the reference.
-
-    Args:
-        model: The network; it stays as it is.
-        to: The reference.
-        example_inputs: For tracing the reference; see `fuse`.
-        layout: A layout, instead of tracing.
-        method: The row of `transfuse.METHODS` by which units are matched.
-        data: Inputs without labels, to match units by their activations as well; see `fuse`.
-        seed: For the order of sweeps and for restarts.
-        **options: Options of the method.
-
-    Raises:
-        InputError: the reference has other widths, in which the network cannot compute the same; or the method mixes
-            units instead of matching them one to one.
-    """
-    check_arguments(
-        model=(model, NETWORK), to=(to, NETWORK), layout=(layout, optional(LAYOUT)), method=(method, TEXT),
-        seed=(seed, SEED),
-    )  # fmt: skip
-    row = Chosen.of(method, options).row  # before the work: wrong ones are refused
-    model, to = unwrapped(model), unwrapped(to)
-    layout = layout or _traced(_shown_by([to, model]), example_inputs, None)
-    _check_alignable(layout, model_state(to), model_state(model))
-    fusion = fuse(
-        [to, model], example_inputs, layout=layout, weights=[1.0, 1.0], correct="none", method=method, data=data,
-        seed=seed, **options,
-    )  # fmt: skip
-    if any(isinstance(coupling, Plan) for coupling in fusion.states.couplings[1].couplings.values()):
-        raise InputError(
-            f"method {method} mixes units here, so the network would compute something else; choose one that matches "
-            "them one to one, such as auto, or leave epsilon out"
-        )
-    to = fusion.parents[0]
-    twin = fusion.aligned[1]
-    own = model_state(twin)
-    kind = type_of([own, model_state(to)])
-    reference, turned = working_state(model_state(to), kind), fusion.states.rotated
-    moved = in_form_of(reference, working_state(own, kind), fusion.layout, turned, balance=row.balance)
-    return with_state(twin, {name: in_type(name, tensor, own[name].dtype, own) for name, tensor in moved.items()})

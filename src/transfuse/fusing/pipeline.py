@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -26,18 +27,18 @@ from ..arguments import (
     many,
     optional,
 )
-from ..barycenter import CouplingMatrices, Problem, Step, importance_by_layer, objective_of
+from ..barycenter import CouplingMatrices, Problem, barycenter_of
 from ..errors import InputError
-from ..layout import LAYOUT, Layout, Rotation
-from ..lazy import LazyState
+from ..layout import LAYOUT, Layout
+from ..lazy import working_type
+from ..methods import Chosen
 from ..progress import Progress, watching
 from ..types import State
-from .checking import Chosen, Ready, check_states, warn_of_widths
+from ..workers import WORKERS, Workers, executing
+from .checking import Ready, check_states, warn_of_widths
 from .elsewhere import ENDINGS, SENT, Sent, received
-from .outputs import as_first_model, eager_outputs, lazy_outputs
 from .results import FusedStates
 from .widths import WIDTHS, Widths
-from .working import own_order, type_of, working_states
 
 ACTIVATIONS = instance(Terms, "activations, which `fuse` makes of data")
 COUPLINGS = many(optional(STATE), "a list with a mapping of matrices by space, or None, for each state")
@@ -47,7 +48,7 @@ def fuse_states(  # noqa: PLR0913
     states: Sequence[Sent], layout: Layout, *, method: str = "auto", weights: Sequence[float] | None = None,
     widths: Widths | None = None, activations: Terms | None = None, aligned: bool = True,
     low_memory: bool = False, seed: int = 0, progress: Progress = False, may_lack: Collection[str] = (),
-    couplings: Sequence[State | None] | None = None, **options: Any,
+    couplings: Sequence[State | None] | None = None, workers: Workers = 0, **options: Any,
 ) -> FusedStates:  # fmt: skip
     """Fuse states on a layout, without running any network.
 
@@ -70,13 +71,16 @@ def fuse_states(  # noqa: PLR0913
         couplings: Couplings to start from, for each state those that an earlier fusion found (`FusedStates.couplings`)
             or matrices [target units, model units] by space, or None where nothing is known. If all are known, `auto`
             starts nowhere else, and `vanilla` is the average along them.
+        workers: Processes that help, 0 for none; or any `concurrent.futures.Executor` (of Dask, Ray, MPI, Slurm). The
+            starts of `auto`, and the models in a layer of `ot`, `wb` and `gwb`, are coupled apart; other methods go on
+            as they are. The result is the same.
         **options: Options of the method; `transfuse.METHODS[method].options` lists them.
     """
     check_arguments(
         states=(states, SENT), layout=(layout, LAYOUT), method=(method, TEXT), weights=(weights, optional(WEIGHTS)),
         widths=(widths, optional(WIDTHS)), activations=(activations, optional(ACTIVATIONS)),
         aligned=(aligned, SWITCH), low_memory=(low_memory, SWITCH), seed=(seed, SEED), progress=(progress, PROGRESS),
-        may_lack=(may_lack, ENDINGS), couplings=(couplings, optional(COUPLINGS)),
+        may_lack=(may_lack, ENDINGS), couplings=(couplings, optional(COUPLINGS)), workers=(workers, WORKERS),
     )  # fmt: skip
     chosen = Chosen.of(method, options)
     if chosen.row.terms not in (None, "weights") and activations is None:
@@ -89,13 +93,14 @@ def fuse_states(  # noqa: PLR0913
     layout.check(*named)
     ready = Ready.of(named, layout, weights=weights, widths=widths, couplings=couplings)
     return fused_states(
-        chosen, ready, activations, aligned=aligned, low_memory=low_memory, seed=seed, progress=progress
-    )
+        chosen, ready, activations, aligned=aligned, low_memory=low_memory, seed=seed, progress=progress,
+        workers=workers,
+    )  # fmt: skip
 
 
 def fused_states(  # noqa: PLR0913
     chosen: Chosen, ready: Ready, activations: Terms | None = None, *, aligned: bool = True,
-    low_memory: bool = False, seed: int = 0, progress: Progress = False,
+    low_memory: bool = False, seed: int = 0, progress: Progress = False, workers: Workers = 0,
 ) -> FusedStates:  # fmt: skip
     """Fuse what was checked before: the pipeline that `fuse`, `fuse_states` and the command share.
 
@@ -107,58 +112,35 @@ def fused_states(  # noqa: PLR0913
         low_memory: Keep no tensor of lazy states; see `fuse_states`.
         seed: Seed of the order of sweeps and of restarts.
         progress: Show how far it is; see `fuse`.
+        workers: Who helps to couple; see `fuse_states`.
 
     Raises:
         InputError: the numbers in the states cannot be fused.
     """
+    if low_memory and workers:
+        raise InputError("low_memory keeps no tensor, and workers are sent tensors; leave one of them out")
     started = time.perf_counter()
-    row, states, shares, wanted = chosen.row, ready.states, ready.shares, ready.widths
+    row, states = chosen.row, ready.states
     layout = ready.layout_for(row)
-    check_states(states, layout, type_of(states))
+    check_states(states, layout, working_type(states))
     warn_of_widths(ready)
-    own = working_states(states, layout, balance=row.balance, low_memory=low_memory)
-    order = own_order(own, shares) if row.order_free else list(range(len(own)))
-    problem = _problem(ready, own, layout, order, activations)
-    with watching(progress, chosen.method) as watch:
-        found, steps = row.couple(problem, np.random.default_rng(seed), watch, **chosen.options)
-    if activations:  # they count in the objective that is told
-        steps = Step.told(steps, lambda: objective_of(problem, found))
-    first = ready.known[0] if ready.known else None
-    couplings = as_first_model([found[order.index(model)] for model in range(len(own))], first)
-    if still := [name for name in layout.rotating if not any(isinstance(each[name], Rotation) for each in couplings)]:
-        layout = layout.without_rotations(still)  # where nothing is rotated, norms stay as they were
-        own = working_states(states, layout, balance=row.balance, low_memory=low_memory)
-    plain = Problem(own, layout, shares, wanted)
-    if any(isinstance(state, LazyState) for state in states):
-        made = lazy_outputs(plain, couplings, states)
-    else:
-        kept = [state for state in own if isinstance(state, dict)]  # all of them; they are emptied on the way
-        made = eager_outputs(plain, kept, couplings, states, aligned=aligned)
-    history = Step.told(steps, made.objective)
+    rng, given = np.random.default_rng(seed), Problem(states, layout, ready.shares, ready.widths, known=ready.known)
+    with watching(progress, chosen.method) as watch, executing(workers) as executor:
+        center = barycenter_of(
+            replace(given, executor=executor), lambda problem: row.couple(problem, rng, watch, **chosen.options),
+            beside=activations.beside if activations else None, balance=row.balance, order_free=row.order_free,
+            low_memory=low_memory, aligned=aligned,
+        )  # fmt: skip
     return FusedStates(
-        state=made.state,
-        aligned=made.aligned,
-        couplings=tuple(map(CouplingMatrices, couplings)),
-        history=history,
-        status="; ".join(step.note for step in history if step.note) or "converged",
+        state=center.state,
+        aligned=center.aligned,
+        couplings=tuple(map(CouplingMatrices, center.couplings)),
+        history=center.steps,
+        status="; ".join(step.note for step in center.steps if step.note) or "converged",
         method=chosen.method,
-        weights=tuple(shares),
+        weights=tuple(ready.shares),
         layout=ready.layout,
         seed=seed,
         options=chosen.options,
         seconds=time.perf_counter() - started,
     )
-
-
-def _problem(
-    ready: Ready, own: Sequence[State], layout: Layout, order: Sequence[int], activations: Terms | None
-) -> Problem:
-    """The models in an order, with activations as further terms if they count."""
-    proportions = [ready.shares[model] for model in order]
-    known = [ready.known[model] for model in order] if ready.known else ()
-    moving = [name for name, axes in layout.tensors.items() if any(axis.spaces for axis in axes)]
-    importance = importance_by_layer(own, moving) if layout.rotating else {}
-    if activations:
-        own, layout, beside = activations.beside(own, layout, importance)
-        importance = {**importance, **beside}
-    return Problem([own[model] for model in order], layout, proportions, ready.widths, importance, known)

@@ -40,7 +40,7 @@ class Passes:
 
 
 @dataclass(frozen=True, eq=False)
-class Trial:
+class Witness:
     """What a model gives for some inputs, and by how much each output trembles if the weights do.
 
     The latter takes a run, which is made only where rounding of the outputs themselves does not explain a difference.
@@ -76,7 +76,7 @@ class Trial:
         return ""
 
 
-def tried(model: nn.Module, inputs: Arguments, passes: Passes) -> Trial:
+def tried(model: nn.Module, inputs: Arguments, passes: Passes) -> Witness:
     """A model on inputs of which half are disturbed; on the inputs as they are, if it does not take others.
 
     One run tells as much as one on the inputs and one on disturbed ones: values that were chosen (zeros, whole numbers,
@@ -91,8 +91,8 @@ def tried(model: nn.Module, inputs: Arguments, passes: Passes) -> Trial:
             _log.debug("%s takes no disturbed example inputs: %r", type(model).__name__, error)
         else:
             if all(bool(each.isfinite().all()) for each in outputs):
-                return Trial(model, mixed, outputs, passes)
-    return Trial(model, inputs, passes(model, state, inputs), passes)
+                return Witness(model, mixed, outputs, passes)
+    return Witness(model, inputs, passes(model, state, inputs), passes)
 
 
 def _half_disturbed(inputs: Arguments) -> Arguments | None:

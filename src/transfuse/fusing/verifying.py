@@ -20,7 +20,7 @@ from torch import nn
 from ..errors import InputError, ProofError, listing
 from ..modules import Arguments, first_line, model_state, undisturbed, with_state
 from .comparing import differences
-from .trials import Passes, Trial, tried
+from .trials import Passes, Witness, tried
 
 NOT_RUN = "nothing was run: what models have outside their states (activations, attributes, buffers) was not compared"
 SAME = 3.0  # tremors by which outputs of one code may differ: mostly they are equal to the last bit
@@ -60,7 +60,7 @@ class Verified:
     """Models that are alike outside their states, with what they gave: aligned networks are held to that later."""
 
     models: Sequence[nn.Module] = ()
-    trials: Sequence[Trial | None] = ()  # none of a model that cannot be checked
+    trials: Sequence[Witness | None] = ()  # none of a model that cannot be checked
     check: Check = field(default_factory=Check)
     passes: Passes = field(default_factory=Passes)
 
@@ -127,7 +127,7 @@ def verified(models: Sequence[nn.Module], inputs: Arguments | None) -> Verified:
     notes: list[str] = []
     with undisturbed(*models, briefly=True):
         # The first model runs by itself before it gets other states: what it keeps at its first call is its own then.
-        trials: list[Trial | None] = [_tried(models[0], inputs, 1, passes)]
+        trials: list[Witness | None] = [_tried(models[0], inputs, 1, passes)]
         for number, model in enumerate(models[1:], start=2):
             trial = _tried(model, inputs, number, passes)
             note, checked = _compared(models[0], trial, number)
@@ -144,7 +144,7 @@ def _unrun(models: Sequence[nn.Module]) -> str:
     return "no example inputs, so " + NOT_RUN + "".join(f"; {text}" for text in found[:1])
 
 
-def _tried(model: nn.Module, inputs: Arguments, number: int, passes: Passes) -> Trial:
+def _tried(model: nn.Module, inputs: Arguments, number: int, passes: Passes) -> Witness:
     """What a model gives for the example inputs.
 
     Raises:
@@ -159,7 +159,7 @@ def _tried(model: nn.Module, inputs: Arguments, number: int, passes: Passes) -> 
         ) from error
 
 
-def _compared(first: nn.Module, trial: Trial, number: int) -> tuple[str, bool]:
+def _compared(first: nn.Module, trial: Witness, number: int) -> tuple[str, bool]:
     """What could not be compared of the first model with the state of another one, and whether that one can be at all.
 
     Raises:

@@ -4,6 +4,7 @@ In: networks of one architecture and width (modules or states), and `evaluate`. 
 can be saved. Not here: drawing (`plots`, `report`) and how networks are aligned (`fusing`).
 """
 
+from ..workers import Workers, dask_executor
 from .combining import Family, ModuleOrState
 from .geometry import Frame, cosines
 from .measuring import Survey
@@ -11,7 +12,6 @@ from .paths import barrier, chain, simplex
 from .planes import plane
 from .records import Barrier, Mark, Plane, Record, Simplex
 from .scoring import Evaluator, classification, evaluator
-from .workers import Workers, dask_executor
 
 __all__ = [
     "Barrier",

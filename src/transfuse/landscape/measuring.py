@@ -25,9 +25,9 @@ from ..corrections.batch_norm import norms_of
 from ..errors import InputError
 from ..modules import private_randomness
 from ..progress import Progress, watching
+from ..workers import WORKERS, Workers, spread
 from .cache import Cache, Values, key_of
 from .combining import Coefficients, Family
-from .workers import WORKERS, Workers, spread
 
 Evaluate = Callable[[Any], Any]
 Known = Iterator[tuple[int, Values]]

@@ -14,10 +14,10 @@ from ..arguments import NETWORK_OR_STATE, NETWORKS_OR_STATES, check_arguments, c
 from ..errors import InputError
 from ..progress import Progress
 from ..types import Array
+from ..workers import Workers
 from .combining import Coefficients, Family, ModuleOrState
 from .measuring import Evaluate, Survey
 from .records import Barrier, Simplex
-from .workers import Workers
 
 POINTS = replace(count(2), expected="2 (the two ends) or more")
 Path = str | os.PathLike[str]

@@ -13,12 +13,12 @@ from ..arguments import FUNCTION, NETWORK_OR_STATE, NUMBER, check_arguments, cou
 from ..errors import InputError
 from ..progress import Progress
 from ..types import Array
+from ..workers import Workers
 from .cache import Values
 from .combining import Coefficients, Family, ModuleOrState
 from .geometry import Frame
 from .measuring import Evaluate, Survey
 from .records import Mark, Plane
-from .workers import Workers
 
 MARKS = mapping(NETWORK_OR_STATE, "networks by name")
 FIRST = 0.1  # of all points: what the first preview may take, so that a look comes soon

@@ -8,8 +8,8 @@ from .elements import Permutation, Rotation
 from .folding import folded, unfolded
 from .framed import Framed, Reversible
 from .frames_balance import all_balanced, in_balance_of
-from .moving import permute, random_elements
 from .notation import PlainLoader
+from .permuting import permute, random_elements
 from .recipe import LAYOUT, Layout, parse
 from .records import Axis, Block, Fixed, Fold, Frame, Part, Reader, Reduced, Run, Side, Slot, Space
 from .symmetry import PERMUTATIONS, Symmetry, pair_scores

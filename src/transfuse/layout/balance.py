@@ -21,7 +21,8 @@ from torch import Tensor
 from ..lazy import LazyState
 from ..types import Array, State
 from .elements import Permutation
-from .moving import permute, spread
+from .moving import spread
+from .permuting import permute
 from .recipe import Layout
 from .records import SIDES, Block
 from .spaces_balance import Term, balancing_shifts

@@ -16,7 +16,8 @@ from ..types import State
 from .balance import balancing_factors
 from .elements import Permutation
 from .framed import Framed, Reversible
-from .moving import permute, units_of
+from .moving import units_of
+from .permuting import permute
 from .recipe import Layout
 from .records import Block, Frame, Part
 

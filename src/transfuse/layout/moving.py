@@ -7,10 +7,8 @@ needs of a large tensor is made a few rows at a time, so that it is never there 
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -18,22 +16,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ..arguments import STATE, check_arguments, instance, mapping
-from ..errors import LayoutError
-from ..lazy import LazyState, transformed
-from ..renamed import telling_new_arguments
-from ..types import State
 from .elements import Permutation, Rotation
-from .folding import folded
-from .framed import Framed, Reversible
-from .recipe import LAYOUT, Layout
+from .framed import Framed
 from .records import Block
-from .symmetry import PERMUTATIONS
-
-ELEMENTS = mapping(
-    instance((Permutation, Rotation, Framed), ""),
-    "a Permutation (or a Rotation) by name of a space: {'0.out': Permutation([1, 0])}",
-)
+from .slicing import pieces, taken_slice
 
 
 class Element(Protocol):
@@ -61,8 +47,6 @@ class Carrier(Protocol):
 
 Elements = Mapping[str, Element]  # by space
 
-PIECE = 2**17  # numbers: a piece and what is made of it stay in the cache
-
 
 @dataclass(frozen=True, eq=False)
 class Pair:
@@ -73,79 +57,6 @@ class Pair:
 
 
 Axes = Mapping[int, Sequence[Pair]]  # what stands on each axis of a tensor on which something stands
-
-
-@telling_new_arguments
-def permute(state: State, layout: Layout, elements: Mapping[str, Reversible]) -> State:
-    """Move the units of a state by an element for each of some spaces; the function of the network stays the same.
-
-    The state is not modified, and tensors that nothing moves are passed on as they are. A lazy state gives a lazy one,
-    whose tensors are moved when they are asked for. Norms over units that are rotated are folded before.
-
-    Raises:
-        LayoutError: an element does not belong to the symmetry of its space.
-
-    Example:
-        >>> from transfuse import parse
-        >>> layout = parse('''
-        ... spaces: {up.out: 2}
-        ... tensors: {up.weight: [up.out, 1], down.weight: [1, < up.out]}
-        ... ''')
-        >>> state = {"up.weight": torch.tensor([[1.0], [2.0]]), "down.weight": torch.tensor([[3.0, 4.0]])}
-        >>> permute(state, layout, {"up.out": Permutation([1, 0])})["down.weight"]
-        tensor([[4., 3.]])
-    """
-    check_arguments(state=(state, STATE), layout=(layout, LAYOUT), elements=(elements, ELEMENTS))
-    if strange := [name for name in elements if name not in {space.name for space in layout.spaces}]:
-        raise LayoutError(f"elements: no space is called {', '.join(map(repr, strange))} in the layout")
-    widths = layout.widths(state)
-    for name, element in elements.items():
-        plain = element.permutation if isinstance(element, Framed) else element
-        inside = element.objection(layout.frames_of(name)) if isinstance(element, Framed) else ""
-        if objection := layout[name].symmetry.objection(plain, widths[name]) or inside:
-            raise LayoutError(f"the {type(element).__name__.lower()} of space {name}: {objection}")
-    if turned := [name for name, element in elements.items() if isinstance(element, Rotation)]:
-        state = folded(state, layout, spaces=turned)
-    axes: dict[str, dict[int, list[Pair]]] = {}
-    for block in layout.blocks(widths):
-        if block.space in elements:
-            axes.setdefault(block.tensor, {}).setdefault(block.axis, []).append(Pair(block, (block,)))
-
-    def moved(name: str, tensor: Tensor) -> Tensor:
-        own = axes.get(name, {})
-        _check_numbers(name, tensor, own, elements)
-        return carried(tensor, own, 0, elements)
-
-    if isinstance(state, LazyState):
-        return transformed(state, moved)
-    return {name: moved(name, tensor) for name, tensor in state.items()}
-
-
-def _check_numbers(name: str, tensor: Tensor, axes: Axes, elements: Mapping[str, Reversible]) -> None:
-    """Refuse to negate, scale or rotate what is not a floating-point number."""
-    if tensor.is_floating_point() or tensor.is_complex():
-        return
-    for block in (pair.target for pairs in axes.values() for pair in pairs):
-        if elements[block.space].rescales and block.odd.any():
-            raise LayoutError(
-                f"tensor {name} holds {tensor.dtype}, which cannot be negated, scaled or rotated with space "
-                f"{block.space}; make its slots even (|{block.space}|) or give no factors"
-            )
-
-
-def random_elements(
-    layout: Layout, widths: Mapping[str, int], rng: np.random.Generator, *, symmetries: bool = True
-) -> dict[str, Reversible]:
-    """A random element for each space of a layout, none of them trivial; without `symmetries` mere permutations."""
-    found: dict[str, Reversible] = {}
-    for space in layout.spaces:
-        element = (space.symmetry if symmetries else PERMUTATIONS).random_element(widths[space.name], rng)
-        frames = layout.frames_of(space.name) if symmetries else ()
-        if frames and isinstance(element, Permutation):
-            found[space.name] = Framed.random(element, frames, rng)
-        else:
-            found[space.name] = element
-    return found
 
 
 def carried(tensor: Tensor, axes: Axes, model: int, elements: Elements) -> Tensor:
@@ -208,47 +119,6 @@ def _product(matrix: Tensor, tensor: Tensor, axis: int) -> Tensor:
         return tensor @ matrix.to(tensor).T
     mixed: Tensor = torch.tensordot(matrix.to(tensor), tensor, dims=([1], [axis]))
     return mixed.movedim(0, axis)
-
-
-@dataclass(frozen=True, eq=False)
-class Sliced:
-    """A tensor that is made slice by slice: `along(axis)` gives slices along an axis, and no more is there of it."""
-
-    shape: Sequence[int]
-    along: Callable[[int], Callable[[slice], Tensor]]
-
-    def each(self, change: Callable[[Tensor, int, slice], Tensor]) -> Sliced:
-        """What it becomes if every slice does: `change(slice, axis, rows)`."""
-
-        def along(axis: int) -> Callable[[slice], Tensor]:
-            make = self.along(axis)
-            return lambda rows: change(make(rows), axis, rows)
-
-        return Sliced(self.shape, along)
-
-
-def slices(tensor: Tensor | Sliced, axis: int) -> Callable[[slice], Tensor]:
-    """The slices of a tensor along an axis; views where it is there."""
-    return tensor.along(axis) if isinstance(tensor, Sliced) else partial(taken_slice, tensor, axis)
-
-
-def whole(tensor: Tensor | Sliced) -> Tensor:
-    """All of a tensor that may be made slice by slice."""
-    return slices(tensor, 0)(slice(None))
-
-
-def taken_slice(tensor: Tensor, axis: int, rows: slice) -> Tensor:
-    """A slice along an axis, as a view."""
-    return tensor[(slice(None),) * axis + (rows,)]
-
-
-def pieces(shape: Sequence[int], *, along: int = 0, least: int = 1) -> Iterator[slice]:
-    """Slices along an axis, small enough for the cache but of at least `least` numbers; a vector is one slice."""
-    length, count = shape[along], math.ceil(math.prod(shape) / max(PIECE, least))
-    if count <= 1 or len(shape) == 1:
-        return iter([slice(None)])
-    size = math.ceil(length / count)  # all alike: a thin rest would be slow
-    return (slice(start, start + size) for start in range(0, length, size))
 
 
 def units_of(tensor: Tensor, block: Block, slots: NDArray[np.bool_] | None = None) -> Tensor:

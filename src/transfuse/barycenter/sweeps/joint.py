@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from ...layout import Permutation
-from ...layout.moving import Sliced, pieces, taken_slice, whole
+from ...layout.slicing import Sliced, pieces, taken_slice, whole
 from ...progress import unwatched
 from ...types import State, Watch
 from ..coupling import Coupling, Couplings, packed, reversible, same

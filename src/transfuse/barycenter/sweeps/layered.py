@@ -7,13 +7,15 @@ for little more.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
+from functools import partial
 from math import nan
 
 from ...layout.moving import Pair
 from ...progress import unwatched
 from ...types import State, Watch
-from ..coupling import Coupling, Plan, reversible, same
+from ...workers import mapped
+from ..coupling import Coupling, Couplings, Plan, reversible, same
 from ..history import Step
 from ..matching import EXACT, Matching, couple
 from ..objective import means
@@ -63,15 +65,30 @@ def layer_by_layer(
 
 def _coupled(
     problem: Problem, space: str, target: State, couplings: Sequence[dict[str, Coupling]], matching: Matching,
-    models: Iterable[int],
+    models: Sequence[int],
 ) -> tuple[list[dict[str, Coupling]], int]:  # fmt: skip
-    """Some models coupled in one space to a target, and how many couplings are others than before."""
+    """Some models coupled in one space to a target, and how many couplings are others than before.
+
+    No model's coupling depends on another's, so each is found wherever the problem's executor likes.
+    """
+    if problem.executor is None:
+        each = [
+            couple(problem, space, model, target, couplings=couplings[model], matching=matching) for model in models
+        ]
+    else:
+        job = partial(_alone, space, target, matching)
+        each = mapped(job, [(problem.alone(model, target), couplings[model]) for model in models], problem.executor)
     result, changed = list(couplings), 0
-    for model in models:
-        found = couple(problem, space, model, target, couplings=couplings[model], matching=matching)
+    for model, found in zip(models, each, strict=True):
         changed += not same(found, couplings[model][space])
         result[model] = {**couplings[model], space: found}
     return result, changed
+
+
+def _alone(space: str, target: State, matching: Matching, model: tuple[Problem, Couplings]) -> Coupling:
+    """The coupling of the only model of a problem in one space."""
+    problem, couplings = model
+    return couple(problem, space, 0, target, couplings=couplings, matching=matching)
 
 
 def _note(space: str, couplings: Sequence[Coupling], changed: int, updates: int) -> str:

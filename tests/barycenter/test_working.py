@@ -4,7 +4,8 @@ import pytest
 import torch
 
 import transfuse
-from transfuse.fusing.working import own_order, type_of, working_state
+from transfuse.barycenter.working import own_order
+from transfuse.lazy import working_state, working_type
 from zoo_problems import layout_of, states_of
 
 
@@ -29,7 +30,7 @@ def test_models_of_different_types_meet_in_the_wider_one():
     found = transfuse.fuse_states([half, other], layout)
     assert {tensor.dtype for tensor in found.state.values()} == {torch.float16}
     assert [next(iter(each.values())).dtype for each in found.aligned] == [torch.float16, torch.float64]
-    assert working_state(half, type_of([half])).keys() == half.keys()
+    assert working_state(half, working_type([half])).keys() == half.keys()
 
 
 @pytest.mark.parametrize("method", ["auto", "wb", "gwb", "ot", "rebasin", "c2m3", "fedma", "vanilla"])

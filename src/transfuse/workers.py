@@ -1,7 +1,8 @@
 """Work that is spread: over processes of this machine, or over whatever an executor of the user's stands for.
 
-In: a job, which is a function of a point, and points. Out: the number of each point and what the job gives, in the
-order in which it becomes known. An executor is anything that `concurrent.futures` calls so: of Dask, Ray, MPI or Slurm;
+In: a job, which is a function of a point, and points. Out: what the job gives at each of them, in the order in which it
+becomes known (`spread`: many points, one large job) or in theirs (`mapped`: few points that are large themselves). An
+executor is anything that `concurrent.futures` calls so: of Dask, Ray, MPI or Slurm;
 nothing is known of it here but `submit`. Not here: servers and protocols.
 """
 
@@ -19,8 +20,8 @@ from typing import Any, TypeAlias
 
 import torch
 
-from ..arguments import count, either, instance
-from ..errors import InputError
+from .arguments import count, either, instance
+from .errors import InputError
 
 Workers: TypeAlias = int | Executor
 Job = Callable[[Any], Any]
@@ -64,7 +65,45 @@ def _in_executor(job: Job, points: Sequence[Any], executor: Executor) -> Iterato
             future.cancel()  # the executor is the user's, and stays
 
 
-def _packed(job: Job) -> bytes:
+@contextmanager
+def executing(workers: Workers) -> Iterator[Executor | None]:
+    """An executor for `mapped`: the user's own, which stays; processes of this machine, which end; None for 0.
+
+    Processes are forked on Linux: they begin at once, and are told by bytes alone what to do.
+    """
+    if isinstance(workers, Executor) or not workers:
+        yield workers if isinstance(workers, Executor) else None
+        return
+    method = "fork" if sys.platform == "linux" else "spawn"
+    pool = ProcessPoolExecutor(workers, multiprocessing.get_context(method), _begin)
+    try:
+        yield pool
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def mapped(job: Job, points: Sequence[Any], executor: Executor | None) -> list[Any]:
+    """What a job gives for each point, in their order, as `map` does; on an executor, or here where there is none.
+
+    Both ways go as bytes: tensors that are shared between processes need files that stay open.
+    """
+    if executor is None or len(points) < 2:
+        return [job(point) for point in points]
+    futures = [executor.submit(_unpacked, _packed((job, point))) for point in points]
+    try:
+        return [pickle.loads(future.result()) for future in futures]
+    finally:
+        for future in futures:
+            future.cancel()
+
+
+def _unpacked(packed: bytes) -> bytes:
+    """What a job gives for one point, both of them packed."""
+    job, point = pickle.loads(packed)
+    return pickle.dumps(job(point))
+
+
+def _packed(job: Any) -> bytes:
     """A job as bytes; by cloudpickle, where that is installed, functions without a name can be sent too.
 
     Raises:
@@ -105,10 +144,15 @@ def _in_processes(job: Job, points: Sequence[Any], workers: int, *, fork: bool) 
 
 
 def _start(job: Job) -> None:
-    """Begin as a worker: with one thread, since other workers use the other cores; and end when the parent does."""
+    """Begin as a worker that does one job at many points."""
     global _job  # noqa: PLW0603
-    torch.set_num_threads(1)
+    _begin()
     _job = job
+
+
+def _begin() -> None:
+    """Begin as a worker: with one thread, since other workers use the other cores; and end when the parent does."""
+    torch.set_num_threads(1)
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
 

@@ -6,24 +6,35 @@ carried once, at once; lazy ones tensor by tensor, when they are asked for, so t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from ..barycenter import Coupling, Couplings, Plan, Problem, averaged, averages, mean, objective_of
 from ..lazy import Entry, LazyState, entries_of, in_type
 from ..types import State
+from .coupling import Coupling, Couplings, Plan
+from .history import Step
+from .objective import averaged, averages, mean, objective_of
+from .problem import Problem
 
 
 @dataclass(frozen=True, eq=False)
-class Outputs:
-    """The fused state, every model in the common order, and F, which is computed if it is asked for."""
+class Barycenter:
+    """What lies between some models.
+
+    Args:
+        state: The mean of all models, carried to a common order; lazy if they are.
+        aligned: Every model in the common order, lazy if it is; empty if that was not wanted.
+        couplings: For each model its couplings, by space.
+        steps: How the couplings were found; the last step tells F.
+    """
 
     state: State
     aligned: tuple[State, ...]
-    objective: Callable[[], float]
+    couplings: Sequence[Couplings]
+    steps: tuple[Step, ...]
 
 
 def as_first_model(couplings: Sequence[Couplings], known: Couplings | None = None) -> list[dict[str, Coupling]]:
@@ -43,12 +54,15 @@ def as_first_model(couplings: Sequence[Couplings], known: Couplings | None = Non
     return [{name: renumbered(name, coupling) for name, coupling in each.items()} for each in couplings]
 
 
-def lazy_outputs(problem: Problem, couplings: Sequence[Couplings], states: Sequence[State]) -> Outputs:
-    """Outputs whose tensors are made when they are asked for."""
-    return Outputs(
+def made_lazily(
+    problem: Problem, couplings: Sequence[Couplings], steps: Sequence[Step], states: Sequence[State]
+) -> Barycenter:
+    """A barycenter whose tensors, and those of the models in the common order, are made when they are asked for."""
+    return Barycenter(
         _lazy_means(problem, couplings, states[0]),
         tuple(_lazily_carried(problem, model, couplings[model], state) for model, state in enumerate(states)),
-        lambda: objective_of(problem, couplings),
+        couplings,
+        Step.told(steps, lambda: objective_of(problem, couplings)),
     )
 
 
@@ -78,19 +92,15 @@ def _resized(problem: Problem, entry: Entry) -> Entry:
     return Entry(entry.name, entry.dtype, problem.shape(entry.name))
 
 
-def eager_outputs(
-    problem: Problem,
-    own: Sequence[dict[str, Tensor]],
-    couplings: Sequence[Couplings],
-    states: Sequence[State],
-    *,
-    aligned: bool = True,
-) -> Outputs:
-    """Outputs that are there at once: the fused state in the types of the first model, the others in their own.
+def made_at_once(
+    problem: Problem, couplings: Sequence[Couplings], steps: Sequence[Step], states: Sequence[State], *, aligned: bool
+) -> Barycenter:
+    """A barycenter that is there at once, in the types of the first model; models in the common order in their own.
 
-    The working states are emptied: a tensor is let go as soon as it is carried, which happens once for all of these. At
-    no time are there two more copies of all models, nor of one tensor of all of them.
+    The states of the problem are emptied: a tensor is let go as soon as it is carried, which happens once for all of
+    these. At no time are there two more copies of all models, nor of one tensor of all of them.
     """
+    own = [state for state in problem.states if isinstance(state, dict)]  # all of them: no lazy state comes here
     fused: dict[str, Tensor] = {}
     objective = 0.0
     kept: tuple[dict[str, Tensor], ...] = tuple({} for _ in own if aligned)
@@ -107,7 +117,7 @@ def eager_outputs(
             new[name] = as_type(name, part, given[name])
         for state in own:
             del state[name]
-    return Outputs(fused, kept, lambda: objective)
+    return Barycenter(fused, kept, couplings, Step.told(steps, lambda: objective))
 
 
 def _in_place(problem: Problem, state: dict[str, Tensor], name: str, model: int, couplings: Couplings) -> Tensor:

@@ -1,46 +1,17 @@
-"""States on their way into the pipeline: in a type in which arithmetic is safe, in a canonical scale, in an own order.
+"""States on their way in: in a type in which arithmetic is safe, in a canonical scale, in an own order; and back.
 
 In: states as the user gave them, plain or lazy. Out: states of the same kind.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 
 import torch
-from torch import Tensor
 
 from ..layout import Layout, all_balanced, folded, in_balance_of, unfolded
-from ..lazy import Entry, LazyState, entries_of
+from ..lazy import working_state, working_type
 from ..types import State
-
-
-def working_type(kinds: Iterable[torch.dtype]) -> torch.dtype:
-    """The type in which sums of products of tensors of these types are safe: float64 if any is, else float32."""
-    return torch.float64 if {torch.float64, torch.complex128} & set(kinds) else torch.float32
-
-
-def type_of(states: Sequence[State]) -> torch.dtype:
-    """The type in which sums of products of all tensors of some states are safe."""
-    return working_type(entry.dtype for state in states for entry in entries_of(state).values())
-
-
-def working_state(state: State, kind: torch.dtype) -> State:
-    """A state with all floating-point tensors in one type; what has that type already is not copied.
-
-    Tensors of a lazy state are converted at each reading.
-    """
-
-    def converted(tensor: Tensor) -> Tensor:
-        return tensor.detach().to(kind) if tensor.is_floating_point() else tensor.detach()
-
-    if isinstance(state, LazyState):
-        entries = [
-            Entry(name, kind if entry.dtype.is_floating_point else entry.dtype, entry.shape)
-            for name, entry in entries_of(state).items()
-        ]
-        return LazyState(entries, lambda entry: converted(state[entry.name]))
-    return {name: converted(tensor) for name, tensor in state.items()}
 
 
 def working_states(states: Sequence[State], layout: Layout, *, balance: bool, low_memory: bool = False) -> list[State]:
@@ -48,7 +19,7 @@ def working_states(states: Sequence[State], layout: Layout, *, balance: bool, lo
 
     A lazy state is read once and kept, unless `low_memory`: then every tensor is read again whenever it is needed.
     """
-    kind = type_of(states)
+    kind = working_type(states)
     own = [folded(working_state(state, kind), layout) for state in states]
     if balance or layout.frames:
         own = [all_balanced(state, layout, scales=balance) for state in own]
