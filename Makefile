@@ -9,12 +9,14 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c c
 # One thread per worker: xdist already fills the cores.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest
 
-.PHONY: help demo test long test-flower bench bench-long results-smoke format clean
+.PHONY: help demo test long docs test-package test-flower bench bench-long results-smoke format clean
 
 help:
 	@echo "make demo    train, fuse and compare small networks on real digits; writes demo/report.html"
 	@echo "make test    formatter, linter, types and the default tests"
 	@echo "make long    the tests marked long"
+	@echo "make docs    the site, in build/site; a broken link or reference is an error"
+	@echo "make test-package  wheel and sdist as they are shipped, in environments of their own; the notebook"
 	@echo "make test-flower  federated rounds with Flower and work on a Dask cluster, in an environment of their own"
 	@echo "make bench   time and memory of imports, traces, fusions, planes and peers, in minutes; make bench-long: all of them"
 	@echo "make results-smoke  every experiment on tiny networks, with tables and figures, in build/smoke"
@@ -32,6 +34,15 @@ test: $(VENV)/.dev
 
 long: $(VENV)/.dev
 	$(PYTEST) -m long
+
+# Without the network once it is installed; to search the site, serve it: python -m http.server -d build/site
+docs: $(VENV)/.docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@echo "build/site/index.html"
+
+# Builds and installs from an index, as a user would; minutes.
+test-package: $(VENV)/.package
+	$(PYTEST) -n 0 -m long tests/test_packaging.py tests/test_notebook.py tests/test_site.py
 
 # Flower holds back rich, typer and protobuf: an environment of its own, and only torch is pinned in it. Its runs start
 # real processes, some of which are killed; each is bounded in time.
@@ -95,6 +106,14 @@ $(FLOWER)/.made: pyproject.toml constraints.txt
 	$(FLOWER)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt torch
 	$(FLOWER)/bin/python -m pip install --quiet --disable-pip-version-check \
 		-e '.[test,flower,distributed]' 'flwr[simulation]>=1.41,<2'
+	@touch $@
+
+$(VENV)/.docs: $(VENV)/.runtime
+	$(INSTALL) -e '.[docs]'
+	@touch $@
+
+$(VENV)/.package: $(VENV)/.docs $(VENV)/.dev
+	$(INSTALL) -e '.[notebook]' build
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.runtime

@@ -1,7 +1,7 @@
 """Transformers: settings and cells, by network and by what the two parents of a pair have seen.
 
-In: nothing. Out: `SETTINGS` and `CELLS`, for `profiles` and `catalogue`. Networks are small enough to be trained by one
-core in a minute or two, in every profile but `smoke`.
+In: nothing. Out: `SETTINGS`, `CELLS` and `BETWEEN`, for `profiles` and `catalogue`. Networks are small enough to be
+trained by one core in a minute or two, in every profile but `smoke`.
 """
 
 from __future__ import annotations
@@ -72,3 +72,5 @@ def _cells(name: str, kind: Kind) -> Iterator[Cell]:
 
 SETTINGS = dict(pair for name, kind in KINDS.items() for pair in _settings(name, kind))
 CELLS = tuple(cell for name, kind in KINDS.items() for cell in _cells(name, kind))
+# Between two networks: permutations, and rotations, which `auto` takes where there are some.
+BETWEEN = tuple(Cell(kind.title, (name,), ("plane-rebasin", "plane-auto")) for name, kind in KINDS.items())

@@ -5,7 +5,9 @@ Names of settings are those of `profiles`, names of rows those of `rows`. A new 
 
 from __future__ import annotations
 
+from .attending import BETWEEN
 from .attending import CELLS as ATTENDING
+from .depths import CELLS as DEPTHS
 from .different import CELLS as DIFFERENT
 from .federated import CELLS as FEDERATED
 from .joined import CELLS as JOINED
@@ -82,6 +84,7 @@ EXPERIMENTS: dict[str, Experiment] = {
     "heterogeneous": Experiment("Section 4.1: heterogeneous data, by the proportion of model A", _heterogeneous()),
     "different": Experiment("Parents that know different things", DIFFERENT, apart=True),
     "joined": Experiment("Parents that have outputs for other classes: digits 0-4 and 5-9, halves of CIFAR-10", JOINED),
+    "depths": Experiment("Parents of other depths", DEPTHS),
     "federated": Experiment("Federated rounds", FEDERATED, apart=True),
     "transformers": Experiment("Transformers", ATTENDING, apart=True),
     "widths": Experiment("Between one width and two", CURVES["widths"], apart=True),
@@ -100,6 +103,7 @@ EXPERIMENTS: dict[str, Experiment] = {
                 for name, title in DATA_SETS.items()
                 for cell in ("rnn", "lstm")
             ),
+            *BETWEEN,
         ),
     ),
     "beyond": Experiment(

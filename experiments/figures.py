@@ -29,6 +29,7 @@ AXES = {
 }
 IN_ERRORS = ("table3", "many")  # errors there go from one percent to most: on a logarithmic scale
 BY_FACTORS = ("images", "synthetic")  # the horizontal axis there is logarithmic
+SHOWN = {False: ("error", "test error, %"), True: ("loss", "test loss, nats")}  # of classes, and of texts
 ERRORS = (1, 2, 5, 10, 20, 50)
 
 
@@ -116,17 +117,16 @@ def _landscapes(found: Sequence[Line]) -> Iterator[tuple[str, Any]]:
 
 
 def _of_cell(title: str, profile: str, own: Sequence[Line]) -> Iterator[tuple[str, Any]]:
+    metric, label = SHOWN["nats midway" in own[0]["metrics"]]
     curves = {"as trained": barrier_of(own[0]["landscape"]["trained"])}
     for line in own:
         curves[f"aligned by {ROWS[line['row']].title}"] = barrier_of(line["landscape"]["aligned"])
-    yield slug("barriers", title, profile), plots.barriers(curves, metric="error", label="test error, %")
+    yield slug("barriers", title, profile), plots.barriers(curves, metric=metric, label=label)
     for line in own:
         if "plane" not in line["landscape"]:
             continue
         row = ROWS[line["row"]].title
-        figure = plots.plane(
-            plane_of(line["landscape"]["plane"]), metric="error", title=f"{title}, {row}: test error, %"
-        )
+        figure = plots.plane(plane_of(line["landscape"]["plane"]), metric=metric, title=f"{title}, {row}: {label}")
         yield slug("plane", title, row, profile), figure
 
 

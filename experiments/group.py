@@ -45,7 +45,8 @@ class Group:
         bases = tuple(base_network(name, setting, seed, place) for name, setting, seed in own)
         first = job.members[0][1]
         task = load(replace(first.data, skill=None))
-        shown = bases[0].model if bases else build(first.network)
+        models = [base.model for base in bases] or [build(first.network)]
+        shown = max(models, key=lambda model: len(model.state_dict()))  # of networks of other depths the deepest
         layout = transfuse.trace(shown, task.train.read(slice(2)))
         return Group(bases, task, layout, tuple(outputs_of(base.model, task.test) for base in bases), place)
 

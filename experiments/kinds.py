@@ -14,6 +14,7 @@ from torch import nn
 import transfuse
 from transfuse.activations import Batches
 from transfuse.corrections import nearest_control
+from transfuse.depths import brought_to, depth_of
 from transfuse.modules import Ensemble
 
 from .group import Group
@@ -83,7 +84,9 @@ def _control(job: Job, group: Group) -> dict[str, Any]:
     if data is None:
         data = transfuse.synthetic_inputs(group.models, group.task.train.read(slice(2)), seed=job.group)
     weights = job.weights or [1 / len(group.bases)] * len(group.bases)
-    control = nearest_control(group.models, weights, Batches.of(data))  # it aims as `fuse` does: no easier to beat
+    batches = Batches.of(data)
+    models, _ = brought_to(max(group.models, key=depth_of), group.models, batches)  # a grown one computes the same
+    control = nearest_control(models, weights, batches)  # it aims as `fuse` does: no easier to beat
     measured = group.answered(outputs_of(control.model, group.task.test), job.weights)
     return {**measured, "kept": control.number, "disagreement": control.disagreement, "aim": control.aim}
 

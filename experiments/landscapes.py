@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from torch import nn
+from torch import Tensor, nn
 
 import transfuse
 from transfuse.landscape import Workers
@@ -21,6 +21,7 @@ from .data import Batched, Examples
 from .profiles import Profile
 
 DIGITS = 6
+METRICS = {False: ("error", "error"), True: ("loss", "nats")}  # what counts of classes and of texts, and its unit
 
 
 def landscape(
@@ -30,7 +31,7 @@ def landscape(
 
     Args:
         fusion: Of two networks.
-        test: Where errors are counted.
+        test: Where errors are counted; of texts, where the loss is measured.
         profile: How many points, and on how many examples.
         pictured: Whether the plane is measured too: it has many points, and is looked at rather than averaged. There is
             none where the fused network has other widths than model 2.
@@ -46,14 +47,26 @@ def landscape(
         evaluate, how = _measure(test, profile.pictured, cache, workers)
         marks = {"model 1": one, "model 2": second, "model 2 aligned": other, "fused": fusion.model}
         found["plane"] = transfuse.plane(one, second, other, evaluate, grid=profile.plane, marks=marks, **how)
+    metric, unit = METRICS[is_text(test)]
     return {
         "metrics": {
-            "barrier as trained": trained.height("error"),
-            "barrier aligned": aligned.height("error"),
-            "error midway": aligned.midpoint("error"),
+            "barrier as trained": trained.height(metric),
+            "barrier aligned": aligned.height(metric),
+            f"{unit} midway": aligned.midpoint(metric),
         },
         "landscape": as_numbers(found),
     }
+
+
+def is_text(test: Examples) -> bool:
+    """Whether every place of an example is foretold, as the characters of a text are: its loss counts then."""
+    return test.labels.dim() > 1
+
+
+def by_place(model: nn.Module, batch: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
+    """Scores [places, classes] and targets [places]: each place at which something is foretold is an example."""
+    inputs, targets = batch
+    return model(inputs).flatten(0, -2), targets.flatten().long()
 
 
 def shapes(model: nn.Module) -> list[tuple[int, ...]]:
@@ -62,8 +75,8 @@ def shapes(model: nn.Module) -> list[tuple[int, ...]]:
 
 
 def _measure(test: Examples, shown: int | None, cache: Path, workers: Workers) -> tuple[Any, dict[str, Any]]:
-    """Errors on the first test examples, and how points are kept and shared out."""
-    evaluate = transfuse.evaluator(Batched(test.part(slice(shown))), keep=False)
+    """Errors and losses on the first test examples, and how points are kept and shared out."""
+    evaluate = transfuse.evaluator(Batched(test.part(slice(shown))), forward=by_place, keep=False)
     return evaluate, {"cache": cache.with_name(f"{cache.name}-{shown}.jsonl"), "workers": workers}
 
 

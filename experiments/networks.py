@@ -61,9 +61,31 @@ def resnet8(width: int = 16, channels: int = 3, classes: int = 10) -> ResNet:
     return ResNet((1, 1, 1), width, channels, classes)
 
 
+def chain(
+    convolutions: tuple[int, ...] = (2, 2), width: int = 16, channels: int = 1, size: int = 28, classes: int = 10
+) -> nn.Sequential:
+    """A CNN as VGG is made: stages of 3x3 convolutions with ReLU, each stage ended by max pooling; with biases.
+
+    Args:
+        convolutions: How many there are in each stage.
+        width: Channels of the first stage; each further one has twice as many.
+        channels: Of an image.
+        size: Pixels of an image, in height and width.
+        classes: How many scores there are.
+    """
+    layers: list[nn.Module] = []
+    inputs = channels
+    for stage, count in enumerate(convolutions):
+        for _ in range(count):
+            layers += [nn.Conv2d(inputs, width * 2**stage, 3, padding=1), nn.ReLU()]
+            inputs = width * 2**stage
+        layers.append(nn.MaxPool2d(2))
+    return nn.Sequential(*layers, nn.Flatten(), nn.Linear(inputs * (size // 2 ** len(convolutions)) ** 2, classes))
+
+
 MORE: dict[str, Callable[..., nn.Module]] = {
     "gru": gru, "bidirectional": Bidirectional, "cnn": cnn, "resnet8": resnet8, "vit": ViT, "characters": Characters,
-    "llama": Llama,
+    "llama": Llama, "chain": chain, "resnet": ResNet,
 }  # fmt: skip
 
 

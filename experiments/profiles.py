@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from .attending import SETTINGS as ATTENDING
+from .depths import SETTINGS as DEPTHS
 from .different import SETTINGS as DIFFERENT
 from .federated import SETTINGS as FEDERATED
 from .joined import SETTINGS as JOINED
@@ -172,14 +173,17 @@ SMALL = {
     "vit": Build("vit", {"width": 8, "heads": 2, "hidden": 12, "layers": 1, "patch": 4, "image": (1, 8)}),
     "characters": Build("characters", {"width": 8, "heads": 2, "hidden": 12, "layers": 1, "tokens": 17}),
     "llama": Build("llama", {"width": 8, "heads": 2, "hidden": 12, "layers": 1, "tokens": 17}),
+    "chain": Build("chain", {"width": 2, "size": 8}),
+    "resnet": Build("resnet", {"width": 2}),
 }
+KEPT = ("bias", "norm", "layers", "blocks", "convolutions")  # sizes that make a network another one
 READ = ("characters", "llama")  # networks that foretell what they read; here, the pixels of an image
 
 
 def _smoke(setting: Setting) -> Setting:
     """The same path of the program in seconds, on digits that ship with transfuse; results mean nothing."""
     kind = setting.network.name
-    same = ("bias", "norm", "layers", *(["classes"] if isinstance(setting.data.skill, OwnClasses) else []))
+    same = (*KEPT, "classes") if isinstance(setting.data.skill, OwnClasses) else KEPT
     kept = {name: value for name, value in setting.network.sizes.items() if name in same}
     small = SMALL.get(kind, Build(kind, {"hidden": 16, "inputs": 8}))
     image = kind.startswith(("vgg", "resnet"))
@@ -205,20 +209,26 @@ def _smoke_targets() -> dict[str, Setting]:
     }
 
 
+def _smoke_depths() -> dict[str, Setting]:
+    """Networks whose number of layers stands in their widths: narrower ones, as deep as they are."""
+    found = {name: setting for name, setting in DEPTHS.items() if setting.network.name == "mlpnet"}
+    return {
+        name: replace(small, network=Build("mlpnet", {**small.network.sizes, "hidden": (16,) * len(hidden)}))
+        for name, setting in found.items()
+        for small, hidden in [(_smoke(setting), setting.network.sizes["hidden"])]
+    }
+
+
+BEYOND = DIFFERENT | ATTENDING | FEDERATED | JOINED | DEPTHS | WIDE  # the same in all profiles but `smoke`
 PROFILES = {
     "paper": Profile(
-        PAPER | DIFFERENT | ATTENDING | FEDERATED | JOINED | WIDE,
+        PAPER | BEYOND,
         {"epsilon": (0.01, 0.005, 0.001, 0.0005), "alpha": (1.0, 5.0, 10.0, 20.0)},
         points=25,
         plane=41,
     ),
     "cpu": Profile(
-        {name: _cpu(name, setting) for name, setting in PAPER.items()}
-        | DIFFERENT
-        | ATTENDING
-        | FEDERATED
-        | JOINED
-        | WIDE,
+        {name: _cpu(name, setting) for name, setting in PAPER.items()} | BEYOND,
         {"epsilon": (None,), "gwb.epsilon": (None, 0.2), "wb-random.epsilon": (None, 0.2), "alpha": (1.0, 5.0, 20.0)},
         points=25,
         plane=15,
@@ -226,8 +236,7 @@ PROFILES = {
         pictured=1000,
     ),
     "smoke": Profile(
-        {name: _smoke(setting) for name, setting in (PAPER | DIFFERENT | ATTENDING | FEDERATED | JOINED | WIDE).items()}
-        | _smoke_targets(),
+        {name: _smoke(setting) for name, setting in (PAPER | BEYOND).items()} | _smoke_targets() | _smoke_depths(),
         {"epsilon": (None,), "alpha": (1.0, 10.0)},
         points=3,
         plane=3,

@@ -55,6 +55,7 @@ ROWS: dict[str, Row] = {
     "gwb": _fuse("GWB", "epsilon", "alpha", method="gwb"),
     "rebasin": _fuse("re-basin", method="rebasin"),
     "c2m3": _fuse("C2M3", method="c2m3"),
+    "clafusion": _fuse("CLAFusion", method="clafusion"),
     "procrustes": _fuse("rotations by weights", method="procrustes"),
     "auto-plain": _fuse(f"auto, {PLAIN}", method="auto", correct="none"),
     "auto": _fuse("auto", method="auto"),
@@ -92,6 +93,7 @@ ROWS: dict[str, Row] = {
     # What lies between two networks.
     "plane-wb": Row("WB", "landscape", {"method": "wb"}),
     "plane-gwb": Row("GWB", "landscape", {"method": "gwb"}),
+    "plane-rebasin": Row("re-basin", "landscape", {"method": "rebasin"}),
     "plane-auto": Row("auto", "landscape", {"method": "auto"}),
 }
 ROWS |= {

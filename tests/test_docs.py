@@ -15,9 +15,11 @@ from test_rooms import FLOORS, SOURCE, TOP
 ROOT = Path(__file__).parent.parent
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
 BLOCK = re.compile(r"```python\n(?P<code>.*?)```(?:\n+```text\n(?P<printed>.*?)```)?", re.DOTALL)
+TUTORIAL = ROOT / "docs" / "tutorial.md"  # its blocks are one program
 BLOCKS = [
     pytest.param(match["code"], match["printed"], id=f"{path.relative_to(ROOT)}-{number}")
     for path in PAGES
+    if path != TUTORIAL
     for number, match in enumerate(BLOCK.finditer(path.read_text(encoding="utf-8")))
 ]
 DESIGN = (ROOT / "docs" / "design.md").read_text(encoding="utf-8")
@@ -32,6 +34,13 @@ def test_a_block_of_the_documentation_runs_and_prints_what_it_says(code, printed
     with redirect_stdout(out):
         exec(compile(code, "block", "exec"), {"__name__": "__main__"})
     assert printed is None or out.getvalue().strip() == printed.strip()
+
+
+@pytest.mark.long
+def test_the_blocks_of_the_tutorial_are_one_program(tmp_path, monkeypatch):
+    blocks = list(BLOCK.finditer(TUTORIAL.read_text(encoding="utf-8")))
+    code, printed = ("".join(each[part] or "" for each in blocks) for part in ("code", "printed"))
+    test_a_block_of_the_documentation_runs_and_prints_what_it_says(code, printed, tmp_path, monkeypatch)
 
 
 def headings(path):

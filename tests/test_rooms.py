@@ -23,7 +23,7 @@ FLOORS = (
     ("tracing", "methods"),
     ("activations",),
     ("corrections", "synthetic"),
-    ("landscape",),
+    ("landscape", "depths"),
     ("plots",),
     ("fusing",),
     ("checkpoints", "report", "federated"),

@@ -63,6 +63,8 @@ class Method:
         order_free: The order of the models shall not matter: they are worked on in an order of their own.
         terms: What units are matched by: `weights`, `activations` or `both`; default: both if there is data.
         correct: The correction at the end, by data or by synthetic inputs: `auto`, `none` or a row of `CORRECTIONS`.
+        lends: Where models of other depths grow blocks, whose inner tensors do not matter to them, these are the other
+            models' in the mean; else they are 0.
         passes: How often all spaces are gone through (starts times sweeps), as counted on two trained networks; from
             this the time of a fusion is estimated. A row without it is taken to be as slow as `auto`.
     """
@@ -75,6 +77,7 @@ class Method:
     order_free: bool = False
     terms: str | None = None
     correct: str = "none"
+    lends: bool = True
     passes: int = 20
 
     @property
@@ -319,6 +322,15 @@ METHODS: dict[str, Method] = {
         "layer by layer by incoming weights, once, to the first model; squared or plain distance",
         "Singh and Jaggi (2020), Model Fusion via Optimal Transport; arXiv:1910.05653",
         _ot,
+        passes=1,
+    ),
+    "clafusion": Method(
+        "for networks of other depths: layers put beside each other by dynamic programming on their likeness, as every "
+        "method does, blocks that are grown wholly 0; then OT, layer by layer, to the first model",
+        "Nguyen et al. (2021), On Cross-Layer Alignment for Model Fusion of Heterogeneous Neural Networks; "
+        "arXiv:2110.15538",
+        _ot,
+        lends=False,
         passes=1,
     ),
     "rebasin": Method(

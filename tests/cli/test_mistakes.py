@@ -28,6 +28,7 @@ BAD = {
     "tensors of another model": (("in/other.safetensors", "in/b.safetensors", *MODEL), "missing: 3.weight"),
     "numbers that are none": (("nan.safetensors", "in/b.safetensors", *MODEL), "nan.safetensors: 3.bias"),
     "shapes of another model": (("in/a.safetensors", "bad.safetensors", *MODEL), "tensor 1.bias axis 0"),
+    "a deeper model": (("in/a.safetensors", "deep.safetensors", *MODEL), "other depths are fused from Python"),
     "the same file twice": (("in/a.safetensors", "twin.safetensors", *MODEL), "are the same file"),
     "one alone": (("in/a.safetensors", *MODEL), "one checkpoint alone"),
     "more weights than models": ((*AB, *MODEL, "--weights", "1", "2", "3"), "3 weights for 2 models"),
@@ -65,6 +66,7 @@ def test_a_mistake_is_one_message_and_nothing_is_written(here, capsys, name):
     state = mlp(0).state_dict()
     safetensors.torch.save_file({**state, "1.weight": torch.ones(9, 12)}, here / "bad.safetensors")
     safetensors.torch.save_file({**state, "3.bias": torch.full((3,), torch.nan)}, here / "nan.safetensors")
+    safetensors.torch.save_file({**state, "5.weight": torch.ones(3, 3)}, here / "deep.safetensors")
     before = written(here)
     arguments, message = BAD[name]
     out = () if "-o" in arguments else ("-o", "ab.safetensors")

@@ -178,3 +178,10 @@ def test_language_models_are_measured_by_their_loss(tmp_path):
     assert [lines[row]["metrics"].keys() for row in rows] == [{"nats"}] * 3
     assert lines["base"]["metrics"]["nats"] == pytest.approx(sum(lines["base"]["each"]) / 3)
     assert lines["ensemble"]["metrics"]["nats"] < max(lines["base"]["each"])  # Jensen
+
+
+@pytest.mark.long
+def test_parents_of_other_depths_are_fused_and_compared(tmp_path):
+    rows = ("second", "control-500", "ensemble", "clafusion", "auto-500")
+    assert main(arguments(tmp_path, "depths", "--rows", *rows)) == 0
+    assert {line["row"] for line in lines_of(tmp_path)["depths.smoke.jsonl"]} == set(rows)

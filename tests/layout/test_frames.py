@@ -1,5 +1,7 @@
 """Frames: elements that mix what is inside of units, and the balance of both sides."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -118,6 +120,9 @@ def test_relative_to_another_one(first, second):
         ("[{one: ['query.weight 0 0:3'], other: ['key.weight 0 0:2']}]", r"expected 3 of them"),
         ("[{one: ['query.weight 0 0:4'], other: ['key.weight 0 0:4']}]", r"has 3 slots of it"),
         ("[{one: ['query.weight 0 2:2'], other: ['key.weight 0 0:4']}]", r"has no slots"),
+        ("[{one: ['query.weight 0 0:3'], other: ['key.weight 0 0:3'], planes: yes}]", "a number if they have planes"),
+        ("[{one: ['query.weight 0 0:3'], other: ['key.weight 0 0:3'], planes: 1}]", "3 directions cannot be planes"),
+        ("[{one: ['query.weight 0 0:2'], other: ['key.weight 0 0:2'], planes: -1}]", "2 directions cannot be planes"),
     ],
 )
 def test_frames_that_cannot_be_are_refused(frames, words):
@@ -130,3 +135,53 @@ def test_an_element_of_other_frames_is_refused():
     other = Framed(inside.permutation, inside.frames[:1], inside.matrices[:1])
     with pytest.raises(LayoutError, match="the framed of space heads: its frames are not those of the layout"):
         permute(state, LAYOUT, {"heads": other})
+
+
+# -- planes that positions turn: queries and keys of four directions ------------------------------------------------
+
+TURNING = {
+    apart: parse(f"""
+spaces: {{heads: 2}}
+tensors: {{query.weight: ['|heads|*4', 8], key.weight: ['|heads|*4', 7]}}
+frames: {{heads: [{{one: ['query.weight 0 0:4'], other: ['key.weight 0 0:4'], planes: {apart}}}]}}
+""")
+    for apart in (1, 2)
+}
+PLANES = {1: ((0, 1), (2, 3)), 2: ((0, 2), (1, 3))}
+
+
+def sides(seed):
+    generator = torch.Generator().manual_seed(seed)
+    return {name: torch.randn(8, width, generator=generator, dtype=torch.float64)
+            for name, width in (("query.weight", 8), ("key.weight", 7))}  # fmt: skip
+
+
+def turned_and_met(state, apart, angles):
+    """Queries with keys, after positions have turned each plane of the queries by an angle."""
+    query, key = (state[f"{name}.weight"].reshape(2, 4, -1).clone() for name in ("query", "key"))
+    for (a, b), angle in zip(PLANES[apart], angles, strict=True):
+        cosine, sine = np.cos(angle), np.sin(angle)
+        first, second = query[:, a].clone(), query[:, b].clone()
+        query[:, a], query[:, b] = cosine * first - sine * second, sine * first + cosine * second
+    return torch.einsum("hda,hdb->hab", query, key).sum(0)
+
+
+@pytest.mark.parametrize("apart", TURNING)
+@some
+@given(seed=seeds, angles=st.tuples(*[st.floats(-3, 3)] * 2))
+def test_turned_planes_meet_as_before_whatever_positions_turn(apart, seed, angles):
+    layout, state = TURNING[apart], sides(seed)
+    moved = permute(state, layout, random_elements(layout, layout.units, np.random.default_rng(seed)))
+    torch.testing.assert_close(turned_and_met(moved, apart, angles), turned_and_met(state, apart, angles))
+    flat = all_balanced(state, layout)
+    torch.testing.assert_close(turned_and_met(flat, apart, angles), turned_and_met(state, apart, angles))
+    query, key = (flat[f"{name}.weight"].reshape(2, 4, -1).square().sum(-1) for name in ("query", "key"))
+    for plane in map(list, PLANES[apart]):
+        torch.testing.assert_close(query[:, plane].sum(1), key[:, plane].sum(1))
+
+
+def test_a_matrix_that_mixes_planes_is_refused():
+    layout = TURNING[2]
+    mixed = Framed.random(Permutation([0, 1]), [replace(layout.frames[0], planes=0)], np.random.default_rng(0))
+    with pytest.raises(LayoutError, match="does more than to turn and scale planes"):
+        permute(sides(0), layout, {"heads": replace(mixed, frames=layout.frames)})

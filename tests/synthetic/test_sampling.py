@@ -1,5 +1,7 @@
 """Sampled inputs: language models write texts by their own probabilities, by equal shares; no other networks do."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from torch import nn
@@ -42,6 +44,20 @@ class LooksAhead(Chain):
 
     def forward(self, tokens):
         return super().forward(tokens) + self.embed(tokens).mean(1, keepdim=True)
+
+
+class Remembers(Chain):
+    """Scores that depend on the sum of all tokens so far, which the network remembers if it is asked to."""
+
+    def __init__(self, scores, forgets=0.0):
+        super().__init__(scores)
+        self.forgets, self.read_tokens = forgets, 0
+
+    def forward(self, tokens, use_cache=False, past_key_values=None):
+        self.read_tokens += tokens.numel()
+        seen = self.embed(tokens).cumsum(1)
+        seen = seen if past_key_values is None else seen + (1 - self.forgets) * past_key_values
+        return {"scores": self.read(seen), "past_key_values": seen[:, -1:] if use_cache else None}
 
 
 def steps(by):
@@ -108,3 +124,46 @@ def test_the_result_says_which_inputs_were_made():
     models = [Chain(torch.randn(TOKENS, TOKENS, generator=torch.Generator().manual_seed(seed))) for seed in (1, 2)]
     told = str(transfuse.fuse(models, X, correct="refit").correction)
     assert "texts sampled from the models, since they give a score for each token at each place" in told
+
+
+SCORES = torch.randn(TOKENS, TOKENS, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
+
+
+def written_both_ways(model, example):
+    """The language of a network, and what it writes with its memory and without."""
+    language = Language.of(model, Arguments.of(example))
+    ways = (language, replace(language, remembers=False))
+    return language, [each.written(model, 40, torch.Generator().manual_seed(2)) for each in ways]
+
+
+def test_a_network_with_a_memory_reads_each_token_once_and_writes_the_same():
+    model = Remembers(SCORES).double()
+    language, (quick, slow) = written_both_ways(model, X)
+    assert language.remembers
+    assert torch.equal(quick, slow)
+    model.read_tokens = 0
+    language.written(model, 1, torch.Generator())
+    assert model.read_tokens == PLACES - 1
+
+
+def test_a_memory_that_gives_something_else_is_not_used():
+    assert not Language.of(Remembers(SCORES, forgets=0.5).double(), Arguments.of(X)).remembers
+
+
+def test_a_memory_is_not_used_where_more_than_tokens_is_read():
+    class Masked(Remembers):
+        def forward(self, tokens, mask=None, use_cache=False, past_key_values=None):
+            return super().forward(tokens, use_cache, past_key_values)
+
+    assert not Language.of(Masked(SCORES).double(), Arguments.of((X, torch.ones(3, PLACES)))).remembers
+
+
+@pytest.mark.long
+@pytest.mark.filterwarnings("ignore")  # the library warns about its own optional parts
+@pytest.mark.parametrize("name", ["gpt2", "llama", "qwen2", "gpt_neox", "opt", "bloom"])
+def test_real_definitions_write_the_same_with_their_memory_and_without(name):
+    zoo = pytest.importorskip("transformers_zoo", reason="needs the extra transformers")
+    row = next(model for model in zoo.MODELS if model.name == name)
+    language, (quick, slow) = written_both_ways(row.build().double(), {"input_ids": row.inputs()["input_ids"]})
+    assert language.remembers
+    assert torch.equal(quick, slow)

@@ -1,5 +1,6 @@
 """Rotations: which spaces have them, why others do not, and that the proof sees what is wrong."""
 
+import copy
 from dataclasses import replace
 
 import numpy as np
@@ -189,6 +190,25 @@ def test_a_rotation_of_a_space_that_allows_none_is_refused():
     turn = Rotation(torch.eye(WIDTH).flip(0))
     with pytest.raises(transfuse.LayoutError, match=r"the rotation of space positions\.out: .* not rotated"):
         permute(model.state_dict(), layout, {"positions.out": turn})
+
+
+# -- one sign for a whole stream ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_a_post_norm_stream_may_be_negated_as_a_whole_which_the_layout_does_not_say(whole):
+    """A stated limit: one sign is one bit beside the n! orders of the units, and a matching gains nothing from it."""
+    model, x = built(nn.LayerNorm, after=True)
+    layout = transfuse.trace(model, x)
+    assert layout["positions.out"].symmetry == Symmetry()
+    chosen = slice(None) if whole else slice(0, 1)
+    state = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    gains = {"block.first.weight", "block.second.weight", "norm.weight"}
+    for block in (each for each in layout.blocks() if each.space == "positions.out" and each.tensor not in gains):
+        state[block.tensor].movedim(block.axis, 0)[block.positions[chosen].ravel()] *= -1
+    twin = copy.deepcopy(model)
+    twin.load_state_dict(state)
+    assert torch.allclose(twin(x), model(x), atol=1e-5) == whole
 
 
 # -- inside of heads ---------------------------------------------------------------------------------------------

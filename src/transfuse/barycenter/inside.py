@@ -2,7 +2,7 @@
 
 In: a problem, a target, present couplings. Out: scores of heads and of directions, and the best element for them. A
 pair of heads scores the sum of the singular values of the products of their directions, which is what the best rotation
-reaches; so heads are assigned first, and rotated then.
+reaches; so heads are assigned first, and rotated then. Where positions turn planes, only these planes are turned.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from torch import Tensor
 
 from ..layout import Frame, Framed, Permutation
 from ..layout.moving import Pair, units_of
+from ..layout.planes import of_planes, on_planes
 from ..layout.slicing import whole
 from ..transport import assignment
 from .coupling import Couplings
@@ -38,10 +39,12 @@ class InsideScores:
 
     def best(self) -> Framed:
         """The element with the largest total score."""
-        totals = self.plain + sum(torch.linalg.svdvals(each).sum(-1).to(self.plain) for each in self.inside)
+        inside = zip(self.inside, self.frames, strict=True)
+        totals = self.plain + sum(_reached(each, frame).to(self.plain) for each, frame in inside)
         order = assignment(totals)
         rows = torch.arange(len(order), device=order.device)
-        turned = tuple(_rotations(each[rows, order]) for each in self.inside)
+        inside = zip(self.inside, self.frames, strict=True)
+        turned = tuple(_rotations(each[rows, order], frame) for each, frame in inside)
         return Framed(Permutation(order, torch.ones_like(self.plain[0])), self.frames, turned)
 
     def agreement(self, element: Permutation | Framed) -> float:
@@ -56,8 +59,20 @@ class InsideScores:
         )
 
 
-def _rotations(scores: Tensor) -> Tensor:
+def _reached(scores: Tensor, frame: Frame) -> Tensor:
+    """What the best rotations reach with scores [..., n, n]: the sum of singular values; of planes, of lengths."""
+    if frame.planes:
+        return 2 * on_planes(scores, frame.planes).abs().sum(-1)
+    reached: Tensor = torch.linalg.svdvals(scores).sum(-1)
+    return reached
+
+
+def _rotations(scores: Tensor, frame: Frame) -> Tensor:
     """The rotations [units, n, n] that agree best with scores [units, n, n]; none where there are no scores."""
+    if frame.planes:
+        numbers = on_planes(scores.double(), frame.planes)
+        turned = torch.where(numbers == 0, torch.ones_like(numbers), torch.exp(1j * numbers.angle()))
+        return of_planes(turned, frame.planes).to(scores)
     left, _, right = torch.linalg.svd(scores.double())
     eye = torch.eye(scores.shape[-1], dtype=torch.float64, device=scores.device)
     empty = (scores == 0).flatten(1).all(1)

@@ -6,7 +6,7 @@ once, or when they are asked for, where models are lazy. Not here: how couplings
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
 from torch import Tensor
@@ -32,7 +32,7 @@ Beside = Callable[
 
 def barycenter_of(  # noqa: PLR0913
     given: Problem, find: Callable[[Problem], Found], *, beside: Beside | None = None, balance: bool = False,
-    order_free: bool = False, low_memory: bool = False, aligned: bool = True,
+    order_free: bool = False, low_memory: bool = False, aligned: bool = True, apart: Collection[str] = (),
 ) -> Barycenter:  # fmt: skip
     """What lies between some models: they are coupled, and carried along their couplings.
 
@@ -44,10 +44,11 @@ def barycenter_of(  # noqa: PLR0913
         order_free: Have the models in an order of their own while couplings are found.
         low_memory: Read tensors of lazy states whenever they are needed, and keep none.
         aligned: Give every model in the common order as well; lazy ones always are.
+        apart: Names of tensors that do not count in the canonical scale.
     """
 
     def working(layout: Layout) -> list[State]:
-        return working_states(given.states, layout, balance=balance, low_memory=low_memory)
+        return working_states(given.states, layout, balance=balance, low_memory=low_memory, apart=apart)
 
     own = working(given.layout)
     order = own_order(own, given.weights) if order_free else list(range(len(own)))

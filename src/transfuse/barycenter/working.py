@@ -14,15 +14,18 @@ from ..lazy import working_state, working_type
 from ..types import State
 
 
-def working_states(states: Sequence[State], layout: Layout, *, balance: bool, low_memory: bool = False) -> list[State]:
+def working_states(
+    states: Sequence[State], layout: Layout, *, balance: bool, low_memory: bool = False, apart: Collection[str] = ()
+) -> list[State]:
     """States to work on: of one safe type, with norms over units that rotate folded, in a canonical scale if `balance`.
 
-    A lazy state is read once and kept, unless `low_memory`: then every tensor is read again whenever it is needed.
+    Tensors that are kept `apart` do not count in the scale. A lazy state is read once and kept, unless `low_memory`:
+    then every tensor is read again whenever it is needed.
     """
     kind = working_type(states)
     own = [folded(working_state(state, kind), layout) for state in states]
     if balance or layout.frames:
-        own = [all_balanced(state, layout, scales=balance) for state in own]
+        own = [all_balanced(state, layout, scales=balance, apart=apart) for state in own]
     return own if low_memory else [dict(state) for state in own]
 
 

@@ -148,7 +148,10 @@ def _prefix_to_remove(known: list[str], names: set[str], tied: Mapping[str, str]
 def _misfit(checkpoint: Checkpoint, missing: list[str], unexpected: list[str]) -> str:
     problems = [f"missing: {name}" for name in missing] + [f"unexpected: {name}" for name in unexpected]
     text = listing(f"{checkpoint.path} does not fit the model; its tensors:", _shortened(problems))
-    return text + "\nCheck --model and its arguments, or that the file is of this architecture"
+    return (
+        f"{text}\nCheck --model and its arguments, or that the file is of this architecture; networks of other depths "
+        "are fused from Python, each as a module of its own: transfuse.fuse([shallow, deep], example_inputs)"
+    )
 
 
 def _shortened(problems: list[str], most: int = 40) -> list[str]:

@@ -6,7 +6,9 @@ from .choose import Uncorrected, best_of, candidates, correct
 from .chosen import ChosenCorrection
 from .control import Control, nearest_control, refitted_parent
 from .corrected import Corrected
+from .refit import refit_site
 from .table import AUTO, CORRECTIONS, NONE, Correction
+from .task import Sample, Task
 from .units import Units
 
 __all__ = [
@@ -20,6 +22,8 @@ __all__ = [
     "Control",
     "Corrected",
     "Correction",
+    "Sample",
+    "Task",
     "Uncorrected",
     "Units",
     "best_of",
@@ -27,5 +31,6 @@ __all__ = [
     "correct",
     "nearest_control",
     "norms_of",
+    "refit_site",
     "refitted_parent",
 ]

@@ -106,6 +106,7 @@ class Ready:
         widths: Widths of the target, for every space.
         asked: Spaces whose width was asked for; the others have that of the first model.
         known: For each state couplings that are known to be near, or None; nothing if none are known.
+        apart: Names of tensors that do not count where scales are balanced: of blocks that not all models have.
     """
 
     states: Sequence[State]
@@ -114,6 +115,7 @@ class Ready:
     widths: Mapping[str, int]
     asked: frozenset[str] = frozenset()
     known: Sequence[Couplings | None] = ()
+    apart: frozenset[str] = frozenset()
 
     @staticmethod
     def of(

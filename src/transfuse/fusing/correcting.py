@@ -5,7 +5,7 @@ In: a fused network, its parents, inputs. Out: a corrected network and what was 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from torch import nn
@@ -15,8 +15,19 @@ from ..activations import Batches
 from ..barycenter import Couplings
 from ..corrections import NONE, ChosenCorrection, Corrected, Uncorrected, Units
 from ..errors import InputError
-from ..layout import Layout, balanced
-from ..modules import cause_of, is_half, model_state, numbers_in, undisturbed, with_state
+from ..layout import Framed, Layout, balanced
+from ..layout.transposing import transposed, transposed_element
+from ..modules import (
+    cause_of,
+    is_half,
+    model_state,
+    numbers_in,
+    transposed_weights,
+    undisturbed,
+    with_linear_layers,
+    with_state,
+    with_transposed,
+)
 from ..progress import Progress, watching
 from ..synthetic import WITHOUT
 from .inputs import Inputs
@@ -33,6 +44,7 @@ class Parents:
         layout: Which axes move together.
         couplings: For each network its couplings, by space.
         balance: Whether the models were brought to a canonical scale before they were coupled.
+        apart: Names of tensors that do not count in that scale.
     """
 
     models: Sequence[nn.Module]
@@ -41,6 +53,7 @@ class Parents:
     layout: Layout
     couplings: Sequence[Couplings]
     balance: bool
+    apart: frozenset[str] = frozenset()
 
     def keep_their_functions(self, batches: Batches) -> bool:
         """Whether the aligned networks compute what the models do: not so where units were merged."""
@@ -59,11 +72,23 @@ class Parents:
             return Units(self.layout, self.aligned)
         return Units(self.layout, self.scaled(), self.couplings)
 
+    def with_linear_layers(self, names: Collection[str]) -> Parents:
+        """The same networks with the weights of some linear layers transposed, as `nn.Linear` has them."""
+        couplings = [
+            {
+                space: transposed_element(each, names) if isinstance(each, Framed) else each
+                for space, each in own.items()
+            }
+            for own in self.couplings
+        ]
+        models, aligned = ([with_linear_layers(each) for each in some] for some in (self.models, self.aligned))
+        return replace(self, models=models, aligned=aligned, layout=transposed(self.layout, names), couplings=couplings)
+
     def scaled(self) -> list[nn.Module]:
         """The models, in the scale in which they were coupled."""
         if not self.balance:
             return list(self.models)
-        return [with_state(model, balanced(model.state_dict(), self.layout)) for model in self.models]
+        return [with_state(model, balanced(model.state_dict(), self.layout, apart=self.apart)) for model in self.models]
 
 
 def corrected(
@@ -85,13 +110,24 @@ def corrected(
     if inputs.data is None and inputs.synthetic.batches is None:
         return fused, Corrected(NONE, note=inputs.synthetic.why_not)
     if inputs.data is not None:
-        return _corrected_by(chosen, fused, parents, inputs, progress)
+        return _corrected_upright(chosen, fused, parents, inputs, progress)
     try:
-        result, done = _corrected_by(chosen, fused, parents, inputs, progress)
+        result, done = _corrected_upright(chosen, fused, parents, inputs, progress)
     except (InputError, LinAlgError) as error:  # the fusion itself stands, and says why it was not corrected
         return fused, Corrected(NONE, note=WITHOUT.format(cause=cause_of(error)))
     judged = f"judged by synthetic inputs{f' ({kind})' if (kind := inputs.synthetic.chosen) else ''}"
     return result, replace(done, note="; ".join(filter(None, [judged, done.note])))
+
+
+def _corrected_upright(
+    chosen: ChosenCorrection, fused: nn.Module, parents: Parents, inputs: Inputs, progress: Progress
+) -> tuple[nn.Module, Corrected]:
+    """The corrected network, by way of one in which all linear layers have their weights as [outputs, inputs]."""
+    names = transposed_weights(fused)
+    if not names:
+        return _corrected_by(chosen, fused, parents, inputs, progress)
+    result, done = _corrected_by(chosen, with_linear_layers(fused), parents.with_linear_layers(names), inputs, progress)
+    return with_state(fused, with_transposed(model_state(result), names)), done
 
 
 def _corrected_by(

@@ -26,6 +26,7 @@ from ..arguments import (
     optional,
 )
 from ..corrections import AUTO, AUTO_AIM, ChosenCorrection
+from ..depths import Depths
 from ..errors import InputError
 from ..layout import LAYOUT, Layout, all_balanced, folded
 from ..methods import Chosen, Method
@@ -51,6 +52,7 @@ from .allowing import allowed_widths, unmixed
 from .budgets import BUDGET, Limit, cost_of
 from .checking import Ready, check_fit, network_list
 from .correcting import Parents, corrected
+from .depth import lent, of_one_depth
 from .heads import CLASSES, HEADS, Classes, Joined, checked_heads
 from .inputs import Inputs, TermsName
 from .joining import calibrated, check_placed, placed_modules
@@ -71,7 +73,7 @@ def fuse(  # noqa: PLR0913
     progress: Progress = False, check: bool = True, aim: str = AUTO_AIM, workers: Workers = 0,
     budget: int | str | None = None, heads: str | None = None, classes: Classes | None = None, **options: Any,
 ) -> Fusion[Network]:  # fmt: skip
-    """Fuse trained networks of one architecture, of equal or different widths, into one.
+    """Fuse trained networks of one architecture, of equal or different widths and depths, into one.
 
     Args:
         models: One or more modules. One alone can be fused into a wider target (it grows and computes the same: where
@@ -80,12 +82,13 @@ def fuse(  # noqa: PLR0913
         example_inputs: For tracing: a tensor, a tuple of positional arguments, or a dict of keyword arguments.
         method: A row of `transfuse.METHODS`.
         weights: Proportions of the models, non-negative; default: equal.
-        target: Widths of the result: a module of these widths; or the width of some spaces, by name or pattern, in
-            units or as a factor (`{"conv*": 1.5}`); or one factor for all spaces (`1.5`): the layers of the first model
-            are rebuilt then, and attributes of your own, such as `model.width`, stay as they were. Default: the widths
-            of the first model. Models of other widths compute the same in `aligned` only if they are narrower and can
-            grow; a `WidthWarning` says where they cannot, and where units of a wider model merge though no target was
-            given.
+        target: Widths and depth of the result: a module that has them; or the width of some spaces, by name or
+            pattern, in units or as a factor (`{"conv*": 1.5}`); or one factor for all spaces (`1.5`): the layers of the
+            first model are rebuilt then, and attributes of your own, such as `model.width`, stay as they were. Default:
+            the widths of the first model, the depth of the deepest, to which others are brought by layers that change
+            nothing (`Fusion.depths` tells). Models of other widths compute the same in `aligned` only if they are
+            narrower and can grow; a `WidthWarning` says where they cannot, and where units of a wider model merge
+            though no target was given.
         layout: A layout, instead of tracing the first model.
         data: Inputs without labels, to match units by their activations and to correct the result: tensors (samples
             along the first dimension), an iterable of batches, or a `DataLoader`. Of a tuple the first element counts,
@@ -200,7 +203,7 @@ def fused_networks(models: Sequence[Network], chosen: Chosen, wanted: Wanted) ->
     wanted = replace(wanted, correction=replace(wanted.correction, aim=aim))
     with alone():
         given = _Given.of(models, wanted)
-        ready = Ready.of(given.states, given.layout, weights=wanted.weights, widths=given.widths)
+        ready = given.ready(wanted)
         inputs = given.inputs(wanted)
         if given.joined and wanted.classes is not None and inputs.any is not None:
             joined = calibrated(given.joined, given.own, inputs.any, synthetic=inputs.data is None)
@@ -212,7 +215,7 @@ def fused_networks(models: Sequence[Network], chosen: Chosen, wanted: Wanted) ->
             activations = inputs.activations(given.models, plain.layout, wanted.terms or row.terms)
             spent = allowed_widths(cost, chosen, plain, activations, seed=wanted.seed, progress=wanted.progress)
             given = replace(given, target=spent.widths)
-            ready = Ready.of(given.states, given.layout, weights=wanted.weights, widths=given.widths)
+            ready = given.ready(wanted)
         layout = ready.layout_for(row)
         seen = _comparable(given, layout, row) if inputs.matching else given.models
         activations = inputs.activations(seen, layout, wanted.terms or row.terms)
@@ -220,6 +223,7 @@ def fused_networks(models: Sequence[Network], chosen: Chosen, wanted: Wanted) ->
         chosen, ready, activations, seed=wanted.seed, progress=wanted.progress, workers=wanted.workers
     )
     states = replace(states, heads=given.joined.heads) if given.joined else states
+    states = lent(states, given.depths) if row.lends else states
     with alone():
         done = _finished(given, wanted, row, states, inputs)
     return replace(done, budget=spent, seconds=time.perf_counter() - started)
@@ -238,6 +242,7 @@ class _Given:
         held: The runs by which the models were found to be alike.
         notes: What is told of the models.
         joined: Where the outputs of each model are placed; nothing if all models have the same.
+        depths: How the models were brought to one depth; nothing if they had the same.
     """
 
     own: list[nn.Module]
@@ -248,6 +253,7 @@ class _Given:
     held: Verified
     notes: list[str]
     joined: Joined | None = None
+    depths: Depths | None = None
 
     @staticmethod
     def of(models: Sequence[nn.Module], how: Wanted) -> _Given:
@@ -261,12 +267,14 @@ class _Given:
         if isinstance(target, nn.Module):
             target = unwrapped(target)
             check_copies(target, "target")
+        data = None if how.data is None else Batches.of(how.data, forward=how.forward)
+        own, depths = of_one_depth(own, target, how.example, data, synthetic=how.synthetic, seed=how.seed)
         wide = [*own, target] if isinstance(target, nn.Module) else own
         layout = how.layout or traced_layout(wide, how.example_inputs, how.outputs)
         states = _detached(own)
         if how.outputs is not None:  # what is compared would be picked out of outputs that cannot be looked into
             notes.append("outputs= was given")
-        given = _Given(own, own, states, target, layout, Verified(), notes)
+        given = _Given(own, own, states, target, layout, Verified(), notes, depths=depths)
         if how.heads:
             shares = shares_of(how.weights, len(own))
             return given.with_heads(Joined.of(layout, states, shares, how.classes), how)
@@ -282,6 +290,11 @@ class _Given:
             check_placed(joined, self.own, placed, how.example)
         return replace(self, models=placed, states=states, layout=layout, held=how.verified(placed), joined=joined)
 
+    def ready(self, wanted: Wanted) -> Ready:
+        """The states with their proportions and the widths of the result."""
+        ready = Ready.of(self.states, self.layout, weights=wanted.weights, widths=self.widths)
+        return replace(ready, apart=self.apart)
+
     @property
     def widths(self) -> Widths | None:
         """The widths that were asked for."""
@@ -289,6 +302,11 @@ class _Given:
             return self.target
         state = model_state(self.target)
         return self.layout.widths(self.joined.placed_alike(state) if self.joined else state)
+
+    @property
+    def apart(self) -> frozenset[str]:
+        """Names of the tensors of blocks that some of the models had to grow."""
+        return frozenset() if self.depths is None else self.depths.apart
 
     @property
     def into(self) -> nn.Module:
@@ -319,10 +337,10 @@ def _finished(given: _Given, how: Wanted, row: Method, states: FusedStates, inpu
     check = given.held.held_to(
         [twin if own.reversible else None for twin, own in zip(aligned, states.couplings, strict=True)]
     )
-    parents = Parents(given.models, aligned, states.weights, given.layout, couplings, row.balance)
+    parents = Parents(given.models, aligned, states.weights, given.layout, couplings, row.balance, given.apart)
     model, correction = corrected(how.correction, fused, parents, inputs, how.progress)
     told = replace(check, note="; ".join(filter(None, [*given.notes, check.note])))
-    return Fusion(model, aligned, states, tuple(given.models), correction, told)
+    return Fusion(model, aligned, states, tuple(given.models), correction, told, depths=given.depths)
 
 
 def _detached(models: Sequence[nn.Module]) -> list[dict[str, Tensor]]:
@@ -334,7 +352,9 @@ def _comparable(given: _Given, layout: Layout, row: Method) -> Sequence[nn.Modul
     """The models, with norms folded and frames in balance, so that a rotation can bring together what they compute."""
     if not layout.folds and not layout.frames:
         return given.models
-    states = [all_balanced(folded(state, layout), layout, scales=row.balance) for state in given.states]
+    states = [
+        all_balanced(folded(state, layout), layout, scales=row.balance, apart=given.apart) for state in given.states
+    ]
     return [with_state(model, state) for model, state in zip(given.models, states, strict=True)]
 
 

@@ -151,7 +151,7 @@ def fused_states(  # noqa: PLR0913
         center = barycenter_of(
             replace(given, executor=executor), couple,
             beside=activations.beside if activations else None, balance=row.balance, order_free=row.order_free,
-            low_memory=low_memory, aligned=aligned,
+            low_memory=low_memory, aligned=aligned, apart=ready.apart,
         )  # fmt: skip
     return FusedStates(
         state=center.state,

@@ -14,6 +14,7 @@ from torch import nn
 from ..arguments import check_arguments, count, optional
 from ..barycenter import CouplingMatrices, Step
 from ..corrections import NONE, Corrected
+from ..depths import Depths
 from ..errors import InputError
 from ..landscape import Workers
 from ..layout import Layout, Rotation
@@ -109,11 +110,12 @@ class FusedStates:
 class Fusion(Generic[Fused_co]):
     """Fused modules: `model`, and every input as a module in the common order, beside what fusing states gives.
 
-    Modules are of the class of the models. `parents` are the models that were fused: themselves, or copies with the
-    outputs of all where heads were joined. `correction` says which correction the model got at the end; `states.state` is
-    as it was before. `check` says how the models were held to be alike outside their states, and the aligned networks to
-    compute what the models do. `seconds` is the time of the whole call: tracing, matching, corrections and checks.
-    `budget` says what the model has of what it may have, where a budget was given.
+    Modules are of the class of the models. `parents` are the models that were fused: themselves; or copies, with the
+    outputs of all where heads were joined, and of the depth of the result where depths differed (`depths` tells).
+    `correction` says which correction the model got at the end; `states.state` is as it was before. `check` says how
+    the models were held to be alike outside their states, and the aligned networks to compute what the models do.
+    `seconds` is the time of the whole call: tracing, matching, corrections and checks. `budget` says what the model
+    has of what it may have, where a budget was given.
     """
 
     model: Fused_co
@@ -124,6 +126,7 @@ class Fusion(Generic[Fused_co]):
     check: Check = field(default_factory=Check)
     seconds: float = 0.0
     budget: Spent | None = None
+    depths: Depths | None = None
 
     @property
     def couplings(self) -> tuple[CouplingMatrices, ...]:
@@ -152,9 +155,15 @@ class Fusion(Generic[Fused_co]):
 
     def __str__(self) -> str:
         """What was fused, how it ended, which correction was made, what was checked, and the time: a line each."""
-        spent = f"\nbudget: {self.budget}" if self.budget else ""
-        told = f"correction: {self.correction}\ncheck: {self.check}"
-        return f"{self.states.summary}{spent}\n{told}\ntime: {self.seconds:.1f} s, all in all"
+        told = [
+            self.states.summary,
+            f"depths: {self.depths}" if self.depths else "",
+            f"budget: {self.budget}" if self.budget else "",
+            f"correction: {self.correction}",
+            f"check: {self.check}",
+            f"time: {self.seconds:.1f} s, all in all",
+        ]
+        return "\n".join(filter(None, told))
 
     __repr__ = __str__  # networks and tensors would fill a screen
 

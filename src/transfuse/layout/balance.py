@@ -39,18 +39,20 @@ Norms = Mapping[tuple[str, str], Array]  # by space and side: the squared norm o
 _log = logging.getLogger(__name__)
 
 
-def balanced(state: State, layout: Layout, *, rounds: int = ROUNDS) -> State:
+def balanced(state: State, layout: Layout, *, rounds: int = ROUNDS, apart: Collection[str] = ()) -> State:
     """The state in a canonical scale: what produces a unit and what consumes it have the same norm.
 
     Only spaces with scales change, and the function of the network does not. Units that nothing produces or consumes
-    keep their scale.
+    keep their scale. Tensors that are kept `apart` do not count in the norms; they are scaled with their units.
     """
-    factors = balancing_factors(state, layout, rounds=rounds)
+    factors = balancing_factors(state, layout, rounds=rounds, apart=apart)
     return permute(state, layout, {name: Permutation.scaling(each) for name, each in factors.items()})
 
 
-def balancing_factors(state: State, layout: Layout, *, rounds: int = ROUNDS) -> dict[str, Array]:
-    """The factors of all units that make their two norms equal.
+def balancing_factors(
+    state: State, layout: Layout, *, rounds: int = ROUNDS, apart: Collection[str] = ()
+) -> dict[str, Array]:
+    """The factors of all units that make their two norms equal, without tensors that are kept `apart`.
 
     Rounds over all spaces with scales are enough for shallow networks. In a deep one what is out of balance at one end
     reaches the other slowly; if a few rounds do not settle it, whole spaces are balanced among each other in between.
@@ -59,7 +61,7 @@ def balancing_factors(state: State, layout: Layout, *, rounds: int = ROUNDS) -> 
     factors: dict[str, Array] = {each.name: np.ones(widths[each.name]) for each in layout.spaces if each.scales}
     blocks: dict[str, list[Block]] = {}
     for block in layout.blocks(widths):
-        if block.space in factors and block.odd.any():
+        if block.space in factors and block.odd.any() and block.tensor not in apart:
             blocks.setdefault(block.tensor, []).append(block)
     squares = _squares(state, blocks)
     for _ in range(rounds if factors else 0):

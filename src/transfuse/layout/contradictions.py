@@ -71,6 +71,11 @@ def _contradicting_frames(layout: Layout, names: Sequence[str]) -> Iterator[str]
     for frame in layout.frames:
         if frame.space not in names:
             yield f"frames {frame.space}: no space is called so; leave it out"
+        if frame.planes < 0 or (frame.planes and frame.size % (2 * frame.planes)):
+            yield (
+                f"frames {frame.space}: {frame.size} directions cannot be planes of two that are {frame.planes} apart; "
+                "give half of the directions, or 1 where neighbours are a plane"
+            )
         for part in (*frame.one, *frame.other):
             axes = layout.tensors.get(part.tensor, ())
             runs = axes[part.axis].segments if 0 <= part.axis < len(axes) else ()

@@ -4,6 +4,7 @@
       norm.weight: {bias: norm.bias, into: {up.weight: up.bias, gate.weight: null}}
     frames:
       heads: [{one: ['query.weight 0 0:4'], other: ['key.weight 0 0:4']}]
+      rotary: [{one: ['q.weight 0 0:4'], other: ['k.weight 0 0:4'], planes: 2}]
 
 In: records, or what YAML gives. Out: text, or records; a `LayoutError` says what cannot be read.
 """
@@ -43,7 +44,8 @@ def parse_fold(gain: str, value: Any) -> Fold:
 def frame_text(frame: Frame) -> str:
     """A frame, without the name of its space, as text."""
     one, other = (", ".join(scalar(_part_text(part)) for part in side) for side in (frame.one, frame.other))
-    return f"{{one: [{one}], other: [{other}]}}"
+    planes = f", planes: {frame.planes}" if frame.planes else ""
+    return f"{{one: [{one}], other: [{other}]{planes}}}"
 
 
 def _part_text(part: Part) -> str:
@@ -57,12 +59,14 @@ def parse_frames(space: str, value: Any) -> list[Frame]:
     found = []
     for each in value if isinstance(value, list) else [value]:
         sides = [side for name in ("one", "other") if isinstance(side := _given(each, name), list) and side]
-        if len(sides) != 2:
+        planes = _given(each, "planes") or 0
+        if len(sides) != 2 or not isinstance(planes, int) or isinstance(planes, bool):
             raise LayoutError(
-                f"frames {space}: cannot read {each!r}; expected two sides of tensors with an axis and slots "
-                "('{one: [query.weight 0 0:4], other: [key.weight 0 0:4]}')"
+                f"frames {space}: cannot read {each!r}; expected two sides of tensors with an axis and slots, and a "
+                "number if they have planes ('{one: [query.weight 0 0:4], other: [key.weight 0 0:4], planes: 2}')"
             )
-        found.append(Frame(space, *(tuple(_parse_part(space, str(part)) for part in side) for side in sides)))
+        one, other = (tuple(_parse_part(space, str(part)) for part in side) for side in sides)
+        found.append(Frame(space, one, other, planes))
     return found
 
 

@@ -21,8 +21,10 @@ from torch import Tensor
 
 from ..transport import procrustes
 from .elements import Permutation, Rotation
+from .planes import of_planes, on_planes
 from .records import Block, Frame
 
+ROUNDING = 1e-4  # by which entries of a matrix may differ from those of one that turns planes, in float32
 MOST_STRETCHED = 0.5  # logarithm of what a random matrix multiplies a direction by: seen, and far from singular
 
 
@@ -58,7 +60,7 @@ class Framed:
     def random(permutation: Permutation, frames: Sequence[Frame], rng: np.random.Generator) -> Framed:
         """Random invertible matrices, none of them near to one that is not."""
         matrices = tuple(
-            torch.stack([_random_matrix(frame.size, rng) for _ in range(permutation.width)]) for frame in frames
+            torch.stack([_random_matrix(frame, rng) for _ in range(permutation.width)]) for frame in frames
         )
         return Framed(permutation, tuple(frames), matrices, tuple(torch.linalg.inv(each).mT for each in matrices))
 
@@ -124,12 +126,25 @@ class Framed:
         wanted = [(self.width, frame.size, frame.size) for frame in frames]
         if shapes != wanted or not all(bool(each.isfinite().all()) for each in self.matrices):
             return f"matrices have the shapes {shapes}; expected finite numbers {wanted}"
+        if not all(map(_turns_planes, self.matrices, frames)):
+            return "a matrix does more than to turn and scale planes, and positions turn these"
         return ""
+
+
+def _turns_planes(matrices: Tensor, frame: Frame) -> bool:
+    """Whether matrices do nothing but turn and scale the planes of a frame, if it has some."""
+    return not frame.planes or bool(
+        torch.isclose(of_planes(on_planes(matrices, frame.planes), frame.planes), matrices, atol=ROUNDING).all()
+    )
 
 
 Reversible: TypeAlias = Permutation | Rotation | Framed  # all that can be done to units and undone
 
 
-def _random_matrix(size: int, rng: np.random.Generator) -> Tensor:
+def _random_matrix(frame: Frame, rng: np.random.Generator) -> Tensor:
+    size = frame.size
+    if frame.planes:
+        lengths, angles = rng.uniform(-MOST_STRETCHED, MOST_STRETCHED, size // 2), rng.uniform(-np.pi, np.pi, size // 2)
+        return of_planes(torch.from_numpy(np.exp(lengths + 1j * angles)), frame.planes)
     one, other = (procrustes(torch.from_numpy(rng.standard_normal((size, size)))) for _ in range(2))
     return one * torch.from_numpy(np.exp(rng.uniform(-MOST_STRETCHED, MOST_STRETCHED, size))) @ other

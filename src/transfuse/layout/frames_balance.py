@@ -3,11 +3,14 @@
 Queries and keys of a head may be multiplied by any matrix and its inverse, transposed. Of all such pairs one is chosen
 in which `Q Q' = K K'`; what is left then are rotations. The function of the network does not change. The matrix G with
 `G Q Q' G' = G^-T K K' G^-1` that is symmetric and positive is the root of the geometric mean of `(Q Q')^-1` and `K K'`.
+Where planes are all that may be turned and scaled, both sides of each plane get the same sum of squares.
 
 In: a state (plain or lazy), a layout. Out: a state of the same kind.
 """
 
 from __future__ import annotations
+
+from collections.abc import Collection
 
 import torch
 from torch import Tensor
@@ -18,6 +21,7 @@ from .elements import Permutation
 from .framed import Framed, Reversible
 from .moving import units_of
 from .permuting import permute
+from .planes import of_planes, on_planes
 from .recipe import Layout
 from .records import Block, Frame, Part
 
@@ -26,9 +30,12 @@ SETTLED = 1e-7  # a round that changes no number of a matrix by more than this i
 SINGULAR = 1e-9  # of the largest eigenvalue: directions of a side that are weaker are none, and cannot be balanced
 
 
-def all_balanced(state: State, layout: Layout, *, scales: bool = True) -> State:
-    """The state with its frames in balance and, if `scales`, its scales (`balance`)."""
-    for step in _steps(state, layout, scales=scales):
+def all_balanced(state: State, layout: Layout, *, scales: bool = True, apart: Collection[str] = ()) -> State:
+    """The state with its frames in balance and, if `scales`, its scales (`balance`).
+
+    Tensors that are kept `apart` do not count in the scales.
+    """
+    for step in _steps(state, layout, scales=scales, apart=apart):
         state = permute(state, layout, step)
     return state
 
@@ -40,14 +47,14 @@ def in_balance_of(reference: State, state: State, layout: Layout, *, scales: boo
     return state
 
 
-def _steps(state: State, layout: Layout, *, scales: bool) -> list[dict[str, Reversible]]:
+def _steps(state: State, layout: Layout, *, scales: bool, apart: Collection[str] = ()) -> list[dict[str, Reversible]]:
     """What brings a state to balance, one after the other: scales, frames, and again until both are.
 
     Both make the sum of the squares of all weights as small as can be, so that they come to an end.
     """
     steps: list[dict[str, Reversible]] = []
     for number in range(ROUNDS):
-        factors = balancing_factors(state, layout) if scales else {}
+        factors = balancing_factors(state, layout, apart=apart) if scales else {}
         steps.append({name: Permutation.scaling(each) for name, each in factors.items()})
         if not layout.frames:
             break
@@ -87,12 +94,22 @@ def _balancing(state: State, frame: Frame, blocks: dict[tuple[str, int, str], Bl
     )
     assert isinstance(one, Tensor), "a side of a frame has a part"
     assert isinstance(other, Tensor), "a side of a frame has a part"
+    if frame.planes:
+        return _balancing_planes(one, other, frame.planes)
     spectra = torch.stack([torch.linalg.eigvalsh(each) for each in (one, other)])
     sound = (spectra[..., 0] > SINGULAR * spectra[..., -1]).all(0)
     eye = torch.eye(frame.size, dtype=one.dtype, device=one.device)
     one, other = (torch.where(sound[:, None, None], each, eye) for each in (one, other))
     root, back = _power(one, 0.5), _power(one, -0.5)
     return _power(back @ _power(root @ other @ root, 0.5) @ back, 0.5)
+
+
+def _balancing_planes(one: Tensor, other: Tensor, apart: int) -> Tensor:
+    """The diagonal matrices that scale planes of the one side to balance, by the products of either side."""
+    sizes = torch.stack([on_planes(each, apart).real for each in (one, other)])
+    sound = (sizes > SINGULAR * sizes.amax(-1, keepdim=True)).all(0)
+    ratios = torch.where(sound, sizes[1] / sizes[0], 1.0)
+    return of_planes((ratios**0.25).to(torch.complex128), apart)
 
 
 def _products(tensor: Tensor, part: Part, block: Block) -> Tensor:

@@ -169,17 +169,21 @@ class Frame:
     """Directions inside of each unit of a space: queries and keys of a head, or its values and what reads these.
 
     The two sides only meet in sums of products, so that any invertible matrix may multiply the one if its inverse,
-    transposed, multiplies the other; a rotation multiplies both.
+    transposed, multiplies the other; a rotation multiplies both. Where positions turn planes (rotary embeddings), it
+    must be a matrix that turns and scales each of these planes.
 
     Args:
         space: Name of the space.
         one: Where the directions of one side stand.
         other: Where those of the other side do.
+        planes: How far apart, in the order of the directions, the two of a plane are: with 4 directions, 2 says that
+            the first and the third are a plane, 1 that the first and the second are. 0: there are no planes.
     """
 
     space: str
     one: tuple[Part, ...]
     other: tuple[Part, ...]
+    planes: int = 0
 
     @property
     def size(self) -> int:

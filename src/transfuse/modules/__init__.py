@@ -3,6 +3,7 @@
 from .checks import acts_otherwise_in_training, cause_of, check_model, check_runs, first_line, is_half
 from .ensemble import Ensemble, are_class_scores
 from .guards import alone, evaluating, private_randomness, random_states_kept, seed_random_states, undisturbed
+from .linear_layers import transposed_weights, with_linear_layers, with_transposed
 from .outputs import tensors_in
 from .proportions import shares_of
 from .rebuilding import with_state
@@ -38,7 +39,10 @@ __all__ = [
     "tensors_in",
     "ties_of",
     "told_unwrapped",
+    "transposed_weights",
     "undisturbed",
     "unwrapped",
+    "with_linear_layers",
     "with_state",
+    "with_transposed",
 ]

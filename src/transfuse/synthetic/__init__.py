@@ -2,7 +2,7 @@
 
 from .budget import Budget
 from .inversion import INVERSION_STEPS, Inverted, inverted_inputs
-from .making import WITHOUT, SyntheticInputs, synthetic_inputs
+from .making import WITHOUT, SyntheticInputs, plain_inputs, synthetic_inputs
 from .noise import drawn_inputs
 
 __all__ = [
@@ -13,5 +13,6 @@ __all__ = [
     "SyntheticInputs",
     "drawn_inputs",
     "inverted_inputs",
+    "plain_inputs",
     "synthetic_inputs",
 ]

@@ -78,6 +78,19 @@ def synthetic_inputs(
         return inverted_inputs(models, drawn).batches or drawn
 
 
+def plain_inputs(models: Sequence[nn.Module], example: Arguments, *, samples: int, seed: int = 0) -> Batches:
+    """Inputs like the example that are drawn in no time: images where networks read them, noise else, not inverted.
+
+    Args:
+        models: Networks that take the same inputs, of equal or different depths, in evaluation mode.
+        example: Inputs on which they run.
+        samples: How many.
+        seed: Seed of the random numbers.
+    """
+    chosen = chosen_images(models, example, seed=seed, invertible=False)
+    return drawn_inputs(models, example, samples=samples, seed=seed, images=chosen.images if chosen else None)
+
+
 @dataclass(frozen=True, eq=False)
 class SyntheticInputs:
     """Synthetic inputs of a fusion, in place of data or beside it.

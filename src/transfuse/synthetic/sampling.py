@@ -2,7 +2,8 @@
 
 A language model says at each place which token comes next. Texts that are drawn from that, by equal shares of all
 networks, are as good for a correction as texts of data were found to be, and take neither data nor a tokenizer: the
-first token is any, the others are drawn from what the network gives (ancestral sampling).
+first token is any, the others are drawn from what the network gives (ancestral sampling). Networks with a memory of
+what they have read (`use_cache` of `transformers`) read each token once.
 
 In: networks that read tokens and give a score for each token at each place, and example inputs. Out: `Batches`. Not
 here: random tokens for all other networks (`noise`).
@@ -10,9 +11,10 @@ here: random tokens for all other networks (`noise`).
 
 from __future__ import annotations
 
+import inspect
 import logging
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -39,6 +41,7 @@ class Language:
         output: Where the scores are among the outputs.
         vocabulary: How many tokens there are.
         grows: Whether they read shorter texts than the example's, and say the same of them.
+        remembers: Whether they have a memory of what they have read, so that they need to read one more token only.
     """
 
     example: Arguments
@@ -46,6 +49,7 @@ class Language:
     output: int
     vocabulary: int
     grows: bool
+    remembers: bool = False
 
     @staticmethod
     @torch.no_grad()
@@ -55,8 +59,7 @@ class Language:
         It does if it reads tokens [texts, places], gives a score for each token at each place, and what it gives at a
         place does not depend on the tokens that come after it.
         """
-        values = pytree.tree_leaves((example.args, dict(example.kwargs)))
-        for place, value in enumerate(values):
+        for place, value in enumerate(pytree.tree_leaves((example.args, dict(example.kwargs)))):
             if isinstance(value, Tensor) and value.dim() == 2 and not value.is_floating_point() and value.shape[1] > 1:
                 size = vocabulary_of(model, example, value)
                 outputs = tensors_in(model(*example.args, **example.kwargs)) if size else []
@@ -77,7 +80,34 @@ class Language:
         except Exception as error:  # the network's own code runs here, and may raise anything: it takes one length only
             _log.debug("%s takes no shorter texts: %r", type(model).__name__, error)
             grows = False
-        return Language(self.example, self.place, self.output, self.vocabulary, grows)
+        return replace(self, grows=grows, remembers=grows and self._memory_holds(model, tokens, scores))
+
+    def _memory_holds(self, model: nn.Module, tokens: Tensor, scores: Tensor) -> bool:
+        """Whether a network has a memory by the names of `transformers`, and gives the same with it.
+
+        Only where it reads tokens and no other tensors: a mask, say, would have to grow with what is remembered.
+        """
+        beside = sum(isinstance(value, Tensor) for value in self._values) > 1
+        if beside or not {"use_cache", "past_key_values"} <= inspect.signature(model.forward).parameters.keys():
+            return False
+        try:
+            _, memory = self._read_on(model, tokens[:, :-1], None)
+            last, _ = self._read_on(model, tokens[:, -1:], memory)
+        except Exception as error:  # the network's own code runs here, and may raise anything: its memory is not used
+            _log.debug("%s cannot read on from its memory: %r", type(model).__name__, error)
+            return False
+        return memory is not None and _same(last, scores[:, -1])
+
+    def _read_on(self, model: nn.Module, tokens: Tensor, memory: Any) -> tuple[Tensor, Any]:
+        """What a network that has read some tokens, and now reads more, gives for the next one; and its memory."""
+        args, kwargs = self.inputs(tokens)
+        outputs = model(*args, **{**kwargs, "use_cache": True, "past_key_values": memory})
+        scores = tensors_in(outputs)[self.output][:, -1]
+        return scores, outputs["past_key_values"] if isinstance(outputs, Mapping) else None
+
+    @property
+    def _values(self) -> list[Any]:
+        return pytree.tree_leaves((self.example.args, dict(self.example.kwargs)))
 
     def inputs(self, tokens: Tensor) -> Any:
         """The example inputs with other tokens; what has a place for each token is cut or repeated to their shape."""
@@ -94,11 +124,15 @@ class Language:
     @torch.no_grad()
     def written(self, model: nn.Module, texts: int, random: torch.Generator) -> Tensor:
         """Texts [texts, places] that a network writes, as long as the example's."""
-        like = pytree.tree_leaves((self.example.args, dict(self.example.kwargs)))[self.place]
+        like = self._values[self.place]
         tokens = torch.randint(self.vocabulary, (texts, like.shape[1]), generator=random).to(like)
+        memory = None
         for place in range(1, like.shape[1]):
-            read = tokens[:, :place] if self.grows else tokens
-            chances = self.scores(model, read)[:, place - 1].float().softmax(-1).cpu()
+            if self.remembers:
+                scores, memory = self._read_on(model, tokens[:, place - 1 : place], memory)
+            else:
+                scores = self.scores(model, tokens[:, :place] if self.grows else tokens)[:, place - 1]
+            chances = scores.float().softmax(-1).cpu()
             tokens[:, place] = torch.multinomial(chances, 1, generator=random)[:, 0].to(like)
         return tokens
 

@@ -6,9 +6,10 @@ matrix may multiply the one if its inverse, transposed, multiplies the other. Su
 
 It has the functions of `algebra.Algebra`, so that every rule is written once. A value has *fields*: integers that say
 which slot of which unit an element is. What is linear passes them on, a sum makes slots one direction, a product summed
-over slots makes two sets of them dual; anything else loses them.
+over slots makes two sets of them dual; anything else loses them. Slots with factors of their own that are added to each
+other, two by two, may be planes that positions turn; whether they are, by these factors, the proof finds out.
 
-In: the layout so far, and the operations, by the reader. Out: which slots are one direction, dual, or lost.
+In: the layout so far, and the operations, by the reader. Out: which slots are one direction, dual, scaled, or lost.
 """
 
 from __future__ import annotations
@@ -54,6 +55,7 @@ class Framing:
     same: list[tuple[int, int]] = field(default_factory=list)  # directions that are one
     duals: set[tuple[tuple[int, int], ...]] = field(default_factory=set)  # directions that meet in a sum of products
     lost: set[int] = field(default_factory=set)  # directions that do not turn
+    scaled: set[int] = field(default_factory=set)  # directions with factors of their own, as rotary embeddings have
 
     def parameter(self, shape: Sequence[int], name: str = "") -> Fielded:
         """A tensor of the state: an id for each slot of each unit, on axes that have several slots of one space."""
@@ -136,8 +138,9 @@ class Framing:
         factors = kind == "multiply" and not (x.fields and y.fields)
         if factors or (kind == "divide" and not y.fields):
             own, other = (x, y) if x.fields else (y, x)
-            kept = tuple(ids for ids in own.fields if self._single(ids, other.shape))
-            return Fielded(shape, weight=weight, fields=kept)
+            for ids in own.fields:
+                self._scale(ids, other.shape)
+            return Fielded(shape, weight=weight, fields=own.fields)
         self.lose(*x.fields, *y.fields)
         return Fielded(shape, weight=weight)
 
@@ -153,10 +156,18 @@ class Framing:
 
     def _single(self, ids: Tensor, shape: Sequence[int]) -> bool:
         """Whether a factor of that shape is one number for all directions of a unit; else these are lost."""
-        single = all(shape[axis] == 1 for axis in support(compress(self.slots[ids])))
+        single = self._is_single(ids, shape)
         if not single:
             self.lose(ids)
         return single
+
+    def _is_single(self, ids: Tensor, shape: Sequence[int]) -> bool:
+        return all(shape[axis] == 1 for axis in support(compress(self.slots[ids])))
+
+    def _scale(self, ids: Tensor, shape: Sequence[int]) -> None:
+        """Note directions that a factor of that shape multiplies one by one: they may still turn in planes."""
+        if not self._is_single(ids, shape):
+            self.scaled.update(self.slots[torch.unique(ids)].tolist())
 
     # -- axes ------------------------------------------------------------------------------------------------------
 

@@ -22,6 +22,8 @@ from .registry import connected
 from .rules import Rule
 
 Basis = tuple[int, ...]  # directions in an order, each by the least that it is one with
+Sides = tuple[list[Basis], list[Basis]]  # directions that meet one another, each list in one order
+Members = Mapping[int, list[Direction]]  # all slots that are one direction, by the least
 Edge = Mapping[int, int]  # which direction each one meets in a sum of products
 
 
@@ -45,21 +47,41 @@ def with_frames(
     )
 
 
+def without_planes(layout: Layout) -> Layout:
+    """The layout without planes, which operations suggest, and only a proof can tell from other pairs of directions."""
+    return replace(layout, frames=tuple(frame for frame in layout.frames if not frame.planes))
+
+
 def _frames(framing: Framing, layout: Layout, aliases: Mapping[str, list[str]]) -> Iterator[Frame]:
     """The frames that are left: no direction of them is lost, and each stands at the same places."""
     least = _least(framing)
     members: dict[int, list[Direction]] = {}
     for number, direction in enumerate(framing.directions):
         members.setdefault(least[number], []).append(direction)
-    lost = {least[number] for number in framing.lost if number >= 0}
+    lost, scaled = ({least[number] for number in some if number >= 0} for some in (framing.lost, framing.scaled))
+    scaled |= {number for number, own in members.items() if len({each[:2] for each in own}) < len(own)}
     edges = [{least[a]: least[b] for a, b in pairs} for pairs in sorted(framing.duals)]
-    for sides in _components(edges, lost):
-        found = [[_parts(basis, members, aliases) for basis in side] for side in sides]
-        one, other = ([part for parts in side for part in parts] for side in found)
-        spaces = {space for part in (*one, *other) for space in layout.tensors[part.tensor][part.axis].spaces}
-        whole = all(parts for side in found for parts in side)  # every direction stands somewhere
-        if whole and len(spaces) == 1 and not _twice(layout, space := spaces.pop()):
-            yield Frame(space, tuple(one), tuple(other))
+    for whole in _components(edges, lost):
+        for sides, turned in _split(whole, scaled):
+            places = _planes if turned else _parts
+            found = [[places(basis, members, aliases) for basis in side] for side in sides]
+            one, other = (tuple(part for _, parts in side for part in parts) for side in found)
+            spaces = {space for part in (*one, *other) for space in layout.tensors[part.tensor][part.axis].spaces}
+            somewhere = all(parts for side in found for _, parts in side)  # every direction stands somewhere
+            distances = {apart for side in found for apart, _ in side}
+            if somewhere and len(distances) == len(spaces) == 1 and not _twice(layout, space := spaces.pop()):
+                yield Frame(space, one, other, distances.pop())
+
+
+def _split(sides: Sides, scaled: set[int]) -> Iterator[tuple[Sides, bool]]:
+    """Directions that no others are added to, without factors of their own; then the rest, each with whether it is."""
+    bases = [basis for side in sides for basis in side]
+    own = [any(basis[number] in scaled for basis in bases) for number in range(len(bases[0]))]
+    for turned in (False, True):
+        chosen = [number for number, has in enumerate(own) if has == turned]
+        if chosen:
+            one, other = ([tuple(basis[number] for number in chosen) for basis in side] for side in sides)
+            yield (one, other), turned
 
 
 def _least(framing: Framing) -> list[int]:
@@ -71,7 +93,7 @@ def _least(framing: Framing) -> list[int]:
     return [int(each) for each in least]
 
 
-def _components(edges: Sequence[Edge], lost: set[int]) -> Iterator[tuple[list[Basis], list[Basis]]]:
+def _components(edges: Sequence[Edge], lost: set[int]) -> Iterator[Sides]:
     """Sets of directions that meet one another, on two sides, each in the order of the first; none that contradict."""
     nodes = {frozenset(side) for edge in edges for side in (edge.keys(), edge.values())}
     shared = {each for node in nodes for each in node if sum(each in other for other in nodes) > 1}
@@ -98,18 +120,47 @@ def _spread(start: Basis, edges: Sequence[Edge]) -> list[tuple[Basis, bool]]:
     return found
 
 
-def _parts(basis: Basis, members: Mapping[int, list[Direction]], aliases: Mapping[str, list[str]]) -> list[Part]:
+def _parts(basis: Basis, members: Members, aliases: Mapping[str, list[str]]) -> tuple[int, list[Part]]:
     """Where directions stand: on the same axes of the same tensors, each once, evenly spaced; else nowhere."""
     places = [sorted((tensor, axis) for tensor, axis, _ in members[each]) for each in basis]
     if any(own != places[0] or len(set(own)) < len(own) for own in places):
-        return []
+        return 0, []
     found = []
     for place in places[0]:
         slots = tuple(slot for each in basis for tensor, axis, slot in members[each] if (tensor, axis) == place)
-        if len({*np.diff(slots).tolist()}) > 1 or (len(slots) > 1 and slots[1] <= slots[0]):
-            return []
+        if not _even(slots):
+            return 0, []
         found += [Part(name, place[1], slots) for name in aliases[place[0]]]
-    return found
+    return 0, found
+
+
+def _planes(basis: Basis, members: Members, aliases: Mapping[str, list[str]]) -> tuple[int, list[Part]]:
+    """Where planes stand, each of two directions that are added to one another; and how far apart these two are.
+
+    All directions together are evenly spaced on each axis, in the same order everywhere; else they stand nowhere.
+    """
+    found, orders = [], set()
+    for place in sorted({(tensor, axis) for each in basis for tensor, axis, _ in members[each]}):
+        own = sorted(
+            (slot, number)
+            for number, each in enumerate(basis)
+            for tensor, axis, slot in members[each]
+            if (tensor, axis) == place
+        )
+        slots = tuple(slot for slot, _ in own)
+        orders.add(tuple(number for _, number in own) if _even(slots) else ())
+        found += [Part(name, place[1], slots) for name in aliases[place[0]]]
+    order = np.array(orders.pop() if len(orders) == 1 else (), dtype=np.int64)
+    apart = int((order == order[0]).nonzero()[0][-1]) if len(order) == 2 * len(basis) else 0
+    if not apart or len(order) % (2 * apart):
+        return 0, []
+    pairs = order.reshape(-1, 2, apart)
+    return (apart, found) if np.array_equal(pairs[:, 0], pairs[:, 1]) else (0, [])
+
+
+def _even(slots: Sequence[int]) -> bool:
+    """Whether slots are in ascending order, all equally far apart."""
+    return len({*np.diff(slots).tolist()}) <= 1 and (len(slots) < 2 or slots[1] > slots[0])
 
 
 def _twice(layout: Layout, space: str) -> bool:

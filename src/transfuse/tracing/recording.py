@@ -14,6 +14,7 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from inspect import signature
 from typing import Any, Literal
 
 import torch
@@ -28,6 +29,8 @@ from .branches import AS_IS, Question, Questions, Way
 from .leaving import Leaving
 
 Recorder = Literal["export", "eager"]
+# Lines of the user's code, for reasons; PyTorch 2.8 has no such option: reasons of eager recordings name none there.
+LINES = {"record_stack_traces": True} if "record_stack_traces" in signature(make_fx).parameters else {}
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,7 +153,7 @@ def recorded(model: nn.Module, state: Mapping[str, Tensor], inputs: Arguments, t
         tracing_mode="real",
         pre_dispatch=True,
         _error_on_data_dependent_ops=False,
-        record_stack_traces=True,
+        **LINES,  # type: ignore[arg-type]  # mypy cannot see which option it is
     )(own, [leaves[index] for index in where])
     placeholders = [node.name for node in traced.graph.nodes if node.op == "placeholder"]
     names = dict(zip(placeholders, own, strict=False))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import partial
 from typing import Any
 
@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from ..arguments import FUNCTION, NETWORK, SEED, SWITCH, check_arguments, instance, mapping, optional
-from ..errors import InputError, TraceWarning, listing
+from ..errors import InputError, ProofError, TraceWarning, listing
 from ..layout import Layout
 from ..modules import (
     Arguments,
@@ -26,7 +26,7 @@ from ..modules import (
 )
 from ..types import State
 from .branches import Question, Questions, Unseen, Way, explored
-from .pairing import with_frames
+from .pairing import with_frames, without_planes
 from .proof import verify
 from .reading import Reading, Unknown, read
 from .recording import Recorder, Recording, record, recorded
@@ -111,12 +111,25 @@ def trace(  # noqa: PLR0913
                 partial(each, recordings, state, rules=table, unknown=unknown) for each in (with_rotations, with_frames)
             ]
             layout, warning = _resolved(reading, state, unused, more)
-        if proof:
-            verify(model, state, inputs, layout)
+        if not proof:
+            layout = without_planes(layout)
+        else:
+            layout = _proved(model, state, inputs, layout)
             unseen += _unproved(model, state, inputs, layout, ways)
     for text in filter(None, [warning, _told(unseen)]):
         warnings.warn(text, TraceWarning, stacklevel=2)
     return layout
+
+
+def _proved(model: nn.Module, state: State, inputs: Arguments, layout: Layout) -> Layout:
+    """The layout, proved; without planes inside of units where these are refuted, since they are a conjecture."""
+    plain = without_planes(layout)
+    if plain != layout:
+        with suppress(ProofError):  # what is left is proved below
+            verify(model, state, inputs, layout)
+            return layout
+    verify(model, state, inputs, plain)
+    return plain
 
 
 def _other_ways(

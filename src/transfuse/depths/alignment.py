@@ -1,0 +1,121 @@
+"""Cross-layer alignment: which layers of a deeper network stand beside those of a shallower one.
+
+After Nguyen et al. (2021), On Cross-Layer Alignment for Model Fusion of Heterogeneous Neural Networks,
+arXiv:2110.15538: the order of layers is kept, the first and the last ones stand beside each other, and what all pairs
+cost in sum is least, by dynamic programming. A pair costs 1 less the linear centred kernel alignment (Kornblith et al.
+2019, arXiv:1905.00414) on the same inputs: of what comes out of both layers, as published, and, to the same part, of
+what goes in, without which a layer that does nothing could not be told from the one before it.
+
+In: layers. Out: for each layer of the shallower network the number of one of the deeper one. Not here: what becomes of
+the layers that have no partner (`growing`, `losing`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from math import inf
+
+from torch import Tensor
+
+from ..errors import InputError
+from .layers import Layer
+
+# What it costs to leave a layer without a partner that changes the number of units, in differences of alignments, which
+# are at most 1: the network without it has another width there than the one with it, and units would merge.
+CHANGES_WIDTH = 1.0
+
+
+def linear_alignment(one: Tensor, other: Tensor) -> float:
+    """Linear centred kernel alignment of two layers, by their centred products [samples, samples]: from 0 to 1.
+
+    Example:
+        >>> import torch
+        >>> gram = torch.tensor([[1.0, -1.0], [-1.0, 1.0]])
+        >>> linear_alignment(gram, 3 * gram)
+        1.0
+    """
+    size = float(one.norm() * other.norm())
+    return float((one * other).sum()) / size if size else 0.0
+
+
+def cheapest(costs: Sequence[Sequence[float]], skips: Sequence[float]) -> list[int] | None:
+    """For each row a column, further to the right from row to row, such that the sum of costs is least.
+
+    Args:
+        costs: Of each row and column; infinite where they cannot stand beside each other.
+        skips: What it costs to leave a column without a row; infinite where that cannot be.
+
+    Returns:
+        The columns, or nothing if all choices are infinite.
+
+    Example:
+        >>> cheapest([[0.0, 9.0, 9.0], [9.0, 2.0, 1.0]], [inf, 0.0, 0.0])
+        [0, 2]
+    """
+    rows, columns = len(costs), len(skips)
+    least = [[inf] * (columns + 1) for _ in range(rows + 1)]  # of the first so many rows and columns
+    least[0][0] = 0.0
+    for j in range(columns):
+        least[0][j + 1] = least[0][j] + skips[j]
+        for i in range(rows):
+            least[i + 1][j + 1] = min(least[i + 1][j] + skips[j], least[i][j] + costs[i][j])
+    if least[rows][columns] == inf:
+        return None
+    found, i, j = [], rows, columns
+    while i:
+        paired = least[i - 1][j - 1] + costs[i - 1][j - 1] <= least[i][j - 1] + skips[j - 1]
+        found += [j - 1] if paired else []
+        i, j = i - paired, j - 1
+    return found[::-1]
+
+
+def aligned_layers(shallow: Sequence[Layer], deep: Sequence[Layer]) -> list[int]:
+    """For each layer of the shallower network the number of the layer of the deeper one that stands beside it.
+
+    Raises:
+        InputError: there is none for some of them, or some of the deeper network can neither be grown nor left out.
+    """
+    costs = [[_cost(one, other) for other in deep] for one in shallow]
+    skips = [inf, *(_skip(before, layer) for before, layer in pairwise(deep[:-1])), inf] if len(deep) > 1 else [inf]
+    found = cheapest(costs, skips)
+    if found is None:
+        raise InputError(_unaligned(shallow, deep, costs, skips))
+    return found
+
+
+def _cost(one: Layer, other: Layer) -> float:
+    if one.kind != other.kind or one.places != other.places:
+        return inf
+    entering, leaving = (linear_alignment(own, its) for own, its in zip(one.grams, other.grams, strict=True))
+    return 1.0 - (entering + leaving) / 2
+
+
+def _skip(before: Layer, layer: Layer) -> float:
+    """What it costs to leave out a layer of the deeper network, or to grow it in the other one."""
+    if layer.residual:
+        return 0.0
+    chain = layer.chained and before.chained and layer.kind[0][0] == before.kind[0][0]
+    if not chain or layer.places[0] != layer.places[1]:
+        return inf
+    return 0.0 if layer.units[0] == layer.units[1] else CHANGES_WIDTH
+
+
+def _unaligned(
+    shallow: Sequence[Layer], deep: Sequence[Layer], costs: Sequence[Sequence[float]], skips: Sequence[float]
+) -> str:
+    """Why layers cannot be put beside each other, with all layers of both networks."""
+    alone = [layer.name for layer, row in zip(shallow, costs, strict=True) if min(row, default=inf) == inf]
+    rigid = [layer.name for layer, cost in zip(deep, skips, strict=True) if cost == inf]
+    reason = (
+        f"nothing in the deeper one is of the kind of {', '.join(alone)}"
+        if alone
+        else f"of the deeper one {', '.join(rigid)} cannot be left without a partner (only residual blocks and linear "
+        "or convolution layers of stride 1 inside a chain can), and in this order they have none"
+    )
+    told = [", ".join(f"{each.name} ({each.kind[0][0]})" for each in layers) for layers in (shallow, deep)]
+    return (
+        f"the networks have different numbers of layers ({len(shallow)} and {len(deep)}) that cannot be put beside "
+        f"each other: {reason}.\n  the layers of the shallower one: {told[0]}\n  of the deeper one: {told[1]}\nFuse "
+        "networks that are built alike and differ in the number of repeated layers or blocks"
+    )
