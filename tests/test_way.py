@@ -73,7 +73,8 @@ def told(heading: str, *, but: str) -> list[tuple[str, str]]:
     """The rooms and functions that the table below a heading names, but those of a room and of the language."""
     table = DESIGN.split(f"### `{heading}")[1].split("\n\n")[1]
     cells = re.findall(r"(?m)^\|\s*\d*\s*\| (.*?) \|", table)
-    named = [re.match(r"`(\w+)(?:/\w+)?\.([\w.]+)`", cell) for cell in cells]
+    always = [cell for cell in cells if "only where" not in cell]
+    named = [re.match(r"`(\w+)(?:/\w+)?\.([\w.]+)`", cell) for cell in always]
     return [each.groups() for each in named if each and each[1] not in {but, *LANGUAGE}]
 
 

@@ -9,7 +9,8 @@ from torch import nn
 from depth_networks import TWO_DEPTHS, BasicBlock, ResNet, built, inputs_of
 from transfuse import InputError
 from transfuse.activations import Batches
-from transfuse.depths import brought_to, differ_in_depth
+from transfuse.depths import brought_to
+from transfuse.modules import differ_in_depth
 from transfuse.networks import ResNet as Residual
 from transfuse.networks import vgg11
 

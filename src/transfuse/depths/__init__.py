@@ -1,5 +1,5 @@
 """Networks of other depths: layers put beside each other, and layers that are grown or lost."""
 
-from .evening import Change, Depths, brought_to, depth_of, differ_in_depth
+from .evening import Change, Depths, brought_to
 
-__all__ = ["Change", "Depths", "brought_to", "depth_of", "differ_in_depth"]
+__all__ = ["Change", "Depths", "brought_to"]

@@ -70,16 +70,6 @@ class Depths:
         return "; ".join(f"model {number}: {each}" for number, each in enumerate(self.changes, start=1) if each)
 
 
-def depth_of(model: nn.Module) -> int:
-    """How many modules of a network have parameters of their own."""
-    return sum(any(True for _ in module.parameters(recurse=False)) for module in model.modules())
-
-
-def differ_in_depth(models: Sequence[nn.Module]) -> bool:
-    """Whether networks have different numbers of layers; other differences are none of depth."""
-    return len({depth_of(model) for model in models}) > 1 and len({frozenset(state_of(each)) for each in models}) > 1
-
-
 def brought_to(target: nn.Module, models: Sequence[nn.Module], batches: Batches) -> tuple[list[nn.Module], Depths]:
     """Networks in the depth of a target: shallower ones grow layers that change nothing, deeper ones lose layers.
 

@@ -14,9 +14,9 @@ import torch
 from torch import Tensor, nn
 
 from ..activations import Batches
-from ..depths import Depths, brought_to, depth_of, differ_in_depth
+from ..depths import Depths, brought_to
 from ..errors import InputError
-from ..modules import Arguments, numbers_in, undisturbed
+from ..modules import Arguments, depth_of, differ_in_depth, numbers_in, undisturbed
 from ..synthetic import SyntheticInputs, plain_inputs
 from ..types import State
 from .results import FusedStates

@@ -1,6 +1,7 @@
 """Modules as they are given: running them undisturbed, their states, other states put into them, several as one."""
 
 from .checks import acts_otherwise_in_training, cause_of, check_model, check_runs, first_line, is_half
+from .depth import depth_of, differ_in_depth
 from .ensemble import Ensemble, are_class_scores
 from .guards import alone, evaluating, private_randomness, random_states_kept, seed_random_states, undisturbed
 from .linear_layers import transposed_weights, with_linear_layers, with_transposed
@@ -23,6 +24,8 @@ __all__ = [
     "check_copies",
     "check_model",
     "check_runs",
+    "depth_of",
+    "differ_in_depth",
     "evaluating",
     "first_line",
     "is_half",
