@@ -14,8 +14,8 @@ from torch import nn
 import transfuse
 from transfuse.activations import Batches
 from transfuse.corrections import nearest_control
-from transfuse.depths import brought_to, depth_of
-from transfuse.modules import Ensemble
+from transfuse.depths import brought_to
+from transfuse.modules import Ensemble, depth_of
 
 from .group import Group
 from .jobs import Job
