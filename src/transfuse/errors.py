@@ -3,6 +3,9 @@
 Every message says where it happened, what was found, what was expected, and what to do.
 """
 
+import sys
+import warnings
+
 
 class FusionError(Exception):
     """Root of everything that transfuse raises on purpose."""
@@ -38,6 +41,14 @@ class CollapseWarning(UserWarning):
 
 class StatisticsWarning(UserWarning):
     """Running statistics of batch norm were interpolated between networks: pass data, to compute them anew."""
+
+
+def warn_caller(text: str, kind: type[Warning]) -> None:
+    """Warn at the line of the user's that called transfuse, however many of its own functions lie between."""
+    frame, level = sys._getframe(1), 2
+    while frame.f_back and frame.f_globals.get("__name__", "").partition(".")[0] == __package__:
+        frame, level = frame.f_back, level + 1
+    warnings.warn(text, kind, stacklevel=level)
 
 
 def listing(headline: str, problems: list[str]) -> str:

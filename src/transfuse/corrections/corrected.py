@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ..errors import CollapseWarning
+from ..errors import CollapseWarning, warn_caller
 from .aims import MEAN
 from .selection import Kept, Selection
 
@@ -76,11 +75,10 @@ def warn_of_collapse(kept: Kept, weights: Sequence[float]) -> None:
         if counts[parent] < FEW * share * sum(counts) - 1
     ]
     if few:
-        warnings.warn(
+        warn_caller(
             f"selection keeps few units of a model ({'; '.join(few[:3])}): the network is mostly another's. If that "
             "model's numbers are small, bring the models to one scale; if it knows nothing of its own, this is right",
             CollapseWarning,
-            stacklevel=2,
         )
 
 

@@ -5,7 +5,6 @@ In: what the user gave. Out: the same, checked and filled in, or one error with 
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from math import inf
@@ -16,7 +15,7 @@ from torch import Tensor, nn
 
 from ..arguments import told
 from ..barycenter import Couplings
-from ..errors import InputError, LayoutError, WidthWarning, listing
+from ..errors import InputError, LayoutError, WidthWarning, listing, warn_caller
 from ..layout import Layout
 from ..lazy import entries_of
 from ..methods import Method
@@ -161,10 +160,9 @@ def warn_of_widths(ready: Ready) -> None:
         ]
         problems += [f"model {number}: {objection}" for objection in objections if objection]
     if problems:
-        warnings.warn(
-            listing("models that do not compute the same in the widths of the target:", problems), WidthWarning,
-            stacklevel=4,  # whoever called `fuse` or `fuse_states`
-        )  # fmt: skip
+        warn_caller(
+            listing("models that do not compute the same in the widths of the target:", problems), WidthWarning
+        )
 
 
 def check_states(states: Sequence[State], layout: Layout, kind: torch.dtype) -> None:

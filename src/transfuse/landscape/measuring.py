@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import os
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -23,7 +22,7 @@ from ..activations import Batches
 from ..arguments import FUNCTION, PATH, PROGRESS, check_arguments, optional
 from ..corrections import correct
 from ..corrections.batch_norm import norms_of
-from ..errors import InputError, StatisticsWarning
+from ..errors import InputError, StatisticsWarning, warn_caller
 from ..modules import private_randomness
 from ..progress import Progress, watching
 from ..workers import WORKERS, Workers, spread
@@ -81,7 +80,7 @@ class Survey:
                 "data corrects batch norm in modules, but these networks are states; give modules, or leave out data"
             )
         if self.data is None and interpolates_statistics(family.model, points):
-            warnings.warn(INTERPOLATED, StatisticsWarning, stacklevel=2)
+            warn_caller(INTERPOLATED, StatisticsWarning)
         cache = Cache(self.cache)
         kind = "" if self.data is None else " with data"  # other values, maybe only a little so
         keys = [key_of(family.fingerprints, point) + kind for point in points] if self.cache is not None else []

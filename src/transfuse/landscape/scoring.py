@@ -60,7 +60,7 @@ def more_is_better(metric: str) -> bool:
         >>> more_is_better("top-5 accuracy"), more_is_better("accuracy loss"), more_is_better("value")
         (True, False, False)
     """
-    return bool(_words(metric) & MORE) and not less_is_better(metric)
+    return bool(_words(metric) & MORE) and not _words(metric) & LESS
 
 
 def less_is_better(metric: str) -> bool:
@@ -68,9 +68,9 @@ def less_is_better(metric: str) -> bool:
 
     Example:
         >>> less_is_better("test loss"), less_is_better("accuracy loss"), less_is_better("value")
-        (True, True, False)
+        (True, False, False)
     """
-    return bool(_words(metric) & LESS)
+    return bool(_words(metric) & LESS) and not _words(metric) & MORE
 
 
 def _words(metric: str) -> set[str]:

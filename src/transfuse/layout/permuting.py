@@ -40,6 +40,7 @@ def permute(state: State, layout: Layout, elements: Mapping[str, Reversible]) ->
         LayoutError: an element does not belong to the symmetry of its space.
 
     Example:
+        >>> import torch
         >>> from transfuse import parse
         >>> layout = parse('''
         ... spaces: {up.out: 2}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import partial
@@ -12,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from ..arguments import FUNCTION, NETWORK, SEED, SWITCH, check_arguments, instance, mapping, optional
-from ..errors import InputError, ProofError, TraceWarning, listing
+from ..errors import InputError, ProofError, TraceWarning, listing, warn_caller
 from ..layout import Layout
 from ..modules import (
     Arguments,
@@ -117,7 +116,7 @@ def trace(  # noqa: PLR0913
             layout = _proved(model, state, inputs, layout)
             unseen += _unproved(model, state, inputs, layout, ways)
     for text in filter(None, [warning, _told(unseen)]):
-        warnings.warn(text, TraceWarning, stacklevel=2)
+        warn_caller(text, TraceWarning)
     return layout
 
 
