@@ -20,6 +20,7 @@ def no_figures(monkeypatch):
     monkeypatch.setattr(keeping, "find_spec", lambda name: None)  # they take most of the time
 
 
+@pytest.mark.long
 def test_groups_of_checkpoints_are_compared_and_told(here, capsys):
     told = works(
         capsys, "compare", *HOW, "--methods", "vanilla", "ot", "--unlabeled", "in/unlabeled.npz", "--planes", 2

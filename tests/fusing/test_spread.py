@@ -64,7 +64,7 @@ def test_the_same_bits_from_processes(layout):
 
 def test_entropic_couplings_and_other_widths_are_the_same_too(layout):
     states = [*STATES[:3], network(9, 16).state_dict()]
-    call = dict(method="wb", epsilon=0.1, widths=dict.fromkeys(layout.widths(STATES[0]), 20))
+    call = dict(method="wb", epsilon=0.5, updates=1, widths=dict.fromkeys(layout.widths(STATES[0]), 20))
     assert_same(
         transfuse.fuse_states(states, layout, **call), transfuse.fuse_states(states, layout, workers=Counting(), **call)
     )

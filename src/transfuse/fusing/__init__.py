@@ -2,8 +2,9 @@
 
 from .aligning import align
 from .checking import Ready
+from .given import Wanted
 from .heads import Heads
-from .networks import Wanted, fuse, fused_networks
+from .networks import fuse, fused_networks
 from .pipeline import fuse_states, fused_states
 from .results import FusedStates, Fusion
 from .widths import Widths

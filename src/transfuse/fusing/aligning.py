@@ -19,7 +19,8 @@ from ..lazy import in_type, working_state, working_type
 from ..methods import Chosen
 from ..modules import model_state, unwrapped, with_state
 from ..types import State
-from .networks import Wanted, fused_networks, traced_layout
+from .given import Wanted, traced_layout
+from .networks import fused_networks
 from .results import Network
 
 

@@ -160,9 +160,7 @@ def warn_of_widths(ready: Ready) -> None:
         ]
         problems += [f"model {number}: {objection}" for objection in objections if objection]
     if problems:
-        warn_caller(
-            listing("models that do not compute the same in the widths of the target:", problems), WidthWarning
-        )
+        warn_caller(listing("models that do not compute the same in the widths of the target:", problems), WidthWarning)
 
 
 def check_states(states: Sequence[State], layout: Layout, kind: torch.dtype) -> None:

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
-from torch import Tensor, nn
+from torch import nn
 
-from ..activations import Batches
 from ..arguments import (
     FUNCTION,
     NETWORK,
@@ -25,44 +24,28 @@ from ..arguments import (
     either,
     optional,
 )
-from ..corrections import AUTO, AUTO_AIM, ChosenCorrection
-from ..depths import Depths
+from ..corrections import AUTO_AIM, ChosenCorrection
 from ..errors import InputError
 from ..layout import LAYOUT, Layout, all_balanced, folded
 from ..methods import Chosen, Method
-from ..modules import (
-    Arguments,
-    acts_otherwise_in_training,
-    alone,
-    check_copies,
-    check_runs,
-    model_state,
-    shares_of,
-    told_unwrapped,
-    undisturbed,
-    unwrapped,
-    with_state,
-)
+from ..modules import Arguments, alone, check_runs, model_state, undisturbed, with_state
 from ..progress import Progress
-from ..synthetic import SyntheticInputs
-from ..tracing import trace
 from ..types import Forward, State
 from ..workers import WORKERS, Workers
 from .allowing import allowed_widths, unmixed
-from .budgets import BUDGET, Limit, cost_of
-from .checking import Ready, check_fit, network_list
+from .budgets import BUDGET, Limit, Spent, cost_of
+from .checking import Ready
 from .correcting import Parents, corrected
-from .depth import lent, of_one_depth
-from .heads import CLASSES, HEADS, Classes, Joined, checked_heads
+from .depth import lent
+from .given import Given, Wanted
+from .heads import CLASSES, HEADS, Classes, checked_heads
 from .inputs import Inputs, TermsName
-from .joining import calibrated, check_placed, placed_modules
+from .joining import calibrated
 from .pipeline import fused_states
 from .results import FusedStates, Fusion, Network
-from .verifying import Verified, verified
 from .widths import WIDTHS, Widths
 
 TARGET = optional(either(NETWORK, WIDTHS))
-TRAINING = "model 1 is in training mode, and so the result is, too: call .eval() before using it"
 
 
 def fuse(  # noqa: PLR0913
@@ -152,38 +135,6 @@ def fuse(  # noqa: PLR0913
     return fused_networks(models, chosen, wanted)
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Wanted:
-    """What is asked for beside the models and the method, in the words of `fuse`; the correction is looked up."""
-
-    example_inputs: Any = field(kw_only=False)
-    correction: ChosenCorrection = field(kw_only=False)
-    weights: Sequence[float] | None = None
-    target: nn.Module | Widths | None = None
-    budget: int | str | None = None
-    layout: Layout | None = None
-    data: Any = None
-    terms: str | None = None
-    synthetic: bool = True
-    forward: Forward | None = None
-    outputs: Callable[[Any], Any] | None = None
-    seed: int = 0
-    progress: Progress = False
-    check: bool = True
-    workers: Workers = 0
-    heads: str | None = None
-    classes: Classes | None = None
-
-    @property
-    def example(self) -> Arguments | None:
-        """The example inputs, if there are any."""
-        return None if self.example_inputs is None else Arguments.of(self.example_inputs)
-
-    def verified(self, models: Sequence[nn.Module]) -> Verified:
-        """Models that are alike outside their states, if that shall be checked."""
-        return verified(models, self.example) if self.check and self.outputs is None else Verified()
-
-
 def fused_networks(models: Sequence[Network], chosen: Chosen, wanted: Wanted) -> Fusion[Network]:
     """Fuse networks by a method that is looked up: what `fuse`, `align` and the command share.
 
@@ -196,24 +147,21 @@ def fused_networks(models: Sequence[Network], chosen: Chosen, wanted: Wanted) ->
         InputError: models or proportions cannot be used as given.
         LayoutError: the models do not fit one layout, with every difference.
     """
-    row, spent, started = chosen.row, None, time.perf_counter()
+    started = time.perf_counter()
     if wanted.budget is not None and wanted.target is not None:
         raise InputError("target and budget both say how wide the result is; pass one of them")
     row, aim = chosen.row, checked_heads(wanted.heads, wanted.classes, wanted.correction.aim)
     wanted = replace(wanted, correction=replace(wanted.correction, aim=aim))
     with alone():
-        given = _Given.of(models, wanted)
+        given = Given.of(models, wanted)
         ready = given.ready(wanted)
         inputs = given.inputs(wanted)
         if given.joined and wanted.classes is not None and inputs.any is not None:
             joined = calibrated(given.joined, given.own, inputs.any, synthetic=inputs.data is None)
             given = given.with_heads(joined, wanted)
             ready = replace(ready, states=given.states)
-        if wanted.budget is not None:
-            cost = cost_of(given.models[0], given.layout, Limit.of(wanted.budget), wanted.example)
-            plain = unmixed(ready, cost)
-            activations = inputs.activations(given.models, plain.layout, wanted.terms or row.terms)
-            spent = allowed_widths(cost, chosen, plain, activations, seed=wanted.seed, progress=wanted.progress)
+        spent = _spent(given, ready, inputs, chosen, wanted) if wanted.budget is not None else None
+        if spent is not None:
             given = replace(given, target=spent.widths)
             ready = given.ready(wanted)
         layout = ready.layout_for(row)
@@ -229,104 +177,16 @@ def fused_networks(models: Sequence[Network], chosen: Chosen, wanted: Wanted) ->
     return replace(done, budget=spent, seconds=time.perf_counter() - started)
 
 
-@dataclass(frozen=True, eq=False)
-class _Given:
-    """The models, found to be of one architecture and to be alike outside their states.
-
-    Args:
-        own: The models as they were given.
-        models: What is fused: these models, or copies of them with the outputs of all.
-        states: The states of what is fused.
-        target: Widths of the result, or a module of them.
-        layout: Which axes move together.
-        held: The runs by which the models were found to be alike.
-        notes: What is told of the models.
-        joined: Where the outputs of each model are placed; nothing if all models have the same.
-        depths: How the models were brought to one depth; nothing if they had the same.
-    """
-
-    own: list[nn.Module]
-    models: list[nn.Module]
-    states: Sequence[State]
-    target: nn.Module | Widths | None
-    layout: Layout
-    held: Verified
-    notes: list[str]
-    joined: Joined | None = None
-    depths: Depths | None = None
-
-    @staticmethod
-    def of(models: Sequence[nn.Module], how: Wanted) -> _Given:
-        """What was given, checked; the first model is traced if there is no layout."""
-        listed, target = network_list(models), how.target
-        notes = [f"model {number}: {text}" for number, each in enumerate(listed, 1) if (text := told_unwrapped(each))]
-        own = [unwrapped(model) for model in listed]
-        notes += [TRAINING] if own[0].training and acts_otherwise_in_training(own[0]) else []
-        for number, model in enumerate(own, start=1):
-            check_copies(model, f"model {number}")
-        if isinstance(target, nn.Module):
-            target = unwrapped(target)
-            check_copies(target, "target")
-        data = None if how.data is None else Batches.of(how.data, forward=how.forward)
-        own, depths = of_one_depth(own, target, how.example, data, synthetic=how.synthetic, seed=how.seed)
-        wide = [*own, target] if isinstance(target, nn.Module) else own
-        layout = how.layout or traced_layout(wide, how.example_inputs, how.outputs)
-        states = _detached(own)
-        if how.outputs is not None:  # what is compared would be picked out of outputs that cannot be looked into
-            notes.append("outputs= was given")
-        given = _Given(own, own, states, target, layout, Verified(), notes, depths=depths)
-        if how.heads:
-            shares = shares_of(how.weights, len(own))
-            return given.with_heads(Joined.of(layout, states, shares, how.classes), how)
-        check_fit(layout, states)  # before any other network is run
-        return replace(given, held=how.verified(own))
-
-    def with_heads(self, joined: Joined, how: Wanted) -> _Given:
-        """The same models, with the outputs of all, held to what they were."""
-        layout, states = joined.layout(self.layout), joined.all_placed(_detached(self.own))
-        check_fit(layout, states)
-        placed = placed_modules(joined, self.own, states)
-        if how.check and how.example is not None and how.outputs is None:
-            check_placed(joined, self.own, placed, how.example)
-        return replace(self, models=placed, states=states, layout=layout, held=how.verified(placed), joined=joined)
-
-    def ready(self, wanted: Wanted) -> Ready:
-        """The states with their proportions and the widths of the result."""
-        ready = Ready.of(self.states, self.layout, weights=wanted.weights, widths=self.widths)
-        return replace(ready, apart=self.apart)
-
-    @property
-    def widths(self) -> Widths | None:
-        """The widths that were asked for."""
-        if not isinstance(self.target, nn.Module):
-            return self.target
-        state = model_state(self.target)
-        return self.layout.widths(self.joined.placed_alike(state) if self.joined else state)
-
-    @property
-    def apart(self) -> frozenset[str]:
-        """Names of the tensors of blocks that some of the models had to grow."""
-        return frozenset() if self.depths is None else self.depths.apart
-
-    @property
-    def into(self) -> nn.Module:
-        """The module that the fused state is put into."""
-        return self.target if isinstance(self.target, nn.Module) else self.models[0]
-
-    def inputs(self, how: Wanted) -> Inputs:
-        """The data, and synthetic inputs in place of it or beside it."""
-        batches = None if how.data is None else Batches.of(how.data, forward=how.forward)
-        example = how.example if how.synthetic else None
-        how.correction.check(self.models[0], inputs=batches is not None or example is not None)
-        example = example if how.correction.wanted else None
-        made = SyntheticInputs.of(
-            self.own, example, plain=how.correction.name != AUTO, data=batches is not None, seed=how.seed,
-            streams=bool(self.layout.rotating), apart=self.joined is not None, progress=how.progress,
-        )  # fmt: skip
-        return Inputs(batches, made)
+def _spent(given: Given, ready: Ready, inputs: Inputs, chosen: Chosen, wanted: Wanted) -> Spent:
+    """The widths that a budget allows, by how the units of the models match in widths of their own."""
+    assert wanted.budget is not None, "only asked where there is one"
+    cost = cost_of(given.models[0], given.layout, Limit.of(wanted.budget), wanted.example)
+    plain = unmixed(ready, cost)
+    activations = inputs.activations(given.models, plain.layout, wanted.terms or chosen.row.terms)
+    return allowed_widths(cost, chosen, plain, activations, seed=wanted.seed, progress=wanted.progress)
 
 
-def _finished(given: _Given, how: Wanted, row: Method, states: FusedStates, inputs: Inputs) -> Fusion[Any]:
+def _finished(given: Given, how: Wanted, row: Method, states: FusedStates, inputs: Inputs) -> Fusion[Any]:
     """Modules with the fused states, held to their models and corrected."""
     fused = with_state(given.into, states.state)
     if not isinstance(given.target, nn.Module | None) and how.example_inputs is not None:
@@ -343,12 +203,7 @@ def _finished(given: _Given, how: Wanted, row: Method, states: FusedStates, inpu
     return Fusion(model, aligned, states, tuple(given.models), correction, told, depths=given.depths)
 
 
-def _detached(models: Sequence[nn.Module]) -> list[dict[str, Tensor]]:
-    """The states of models, without gradients."""
-    return [{name: tensor.detach() for name, tensor in model_state(model).items()} for model in models]
-
-
-def _comparable(given: _Given, layout: Layout, row: Method) -> Sequence[nn.Module]:
+def _comparable(given: Given, layout: Layout, row: Method) -> Sequence[nn.Module]:
     """The models, with norms folded and frames in balance, so that a rotation can bring together what they compute."""
     if not layout.folds and not layout.frames:
         return given.models
@@ -363,35 +218,6 @@ def _aligned(model: nn.Module, into: nn.Module, state: State) -> nn.Module:
     own = model_state(model)
     same = all(own[name].shape == tensor.shape for name, tensor in state.items())
     return with_state(model if same else into, state)
-
-
-def traced_layout(
-    models: Sequence[nn.Module], example_inputs: Any, outputs: Callable[[Any], Any] | None = None
-) -> Layout:
-    """The layout of models of one architecture, found with the example inputs by tracing one of them.
-
-    Raises:
-        InputError: there are no example inputs.
-    """
-    if example_inputs is None:
-        raise InputError("pass example_inputs, with which the first model is traced, or a layout")
-    return trace(_shown_by(models), example_inputs, outputs=outputs)
-
-
-def _shown_by(models: Sequence[nn.Module]) -> nn.Module:
-    """The model that shows the layout: the first, unless it has one unit where another has several.
-
-    A single unit cannot be moved, and is not seen to be one.
-    """
-    single = {name for name, tensor in model_state(models[0]).items() if 1 in tensor.shape}
-    first = {name: model_state(models[0])[name].shape for name in single}
-    for model in models[1:]:
-        shapes = {name: tensor.shape for name, tensor in model_state(model).items() if name in first}
-        if any(
-            len(shape) == len(first[name]) and shape.numel() > first[name].numel() for name, shape in shapes.items()
-        ):
-            return model
-    return models[0]
 
 
 def _check_rebuilt(model: nn.Module, example_inputs: Any) -> None:
