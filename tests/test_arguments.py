@@ -251,6 +251,6 @@ UNCOPIED = {
 @pytest.mark.parametrize("kind", UNCOPIED)
 def test_a_module_that_cannot_be_copied_is_refused_first(kind, monkeypatch):
     make, named = UNCOPIED[kind]
-    monkeypatch.setattr(transfuse.fusing.networks, "trace", lambda *_: pytest.fail("work was done"))
+    monkeypatch.setattr(transfuse.fusing.given, "trace", lambda *_: pytest.fail("work was done"))
     with pytest.raises(InputError, match=f"model 2 cannot be copied .*in the way: {named}"):
         transfuse.fuse([build(), make()], X)

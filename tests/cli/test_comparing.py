@@ -40,6 +40,7 @@ def test_groups_of_checkpoints_are_compared_and_told(here, capsys):
     assert set(found["data_files"]) == {"in/data.safetensors", "in/unlabeled.npz"}
 
 
+@pytest.mark.long
 def test_the_command_in_the_folder_makes_it_again(here, capsys, no_figures):
     first = works(capsys, "compare", *HOW, "--methods", "vanilla", "ot:epsilon=0.5")
     said = json.loads((here / "out/comparison.json").read_text())["command"]
@@ -49,6 +50,7 @@ def test_the_command_in_the_folder_makes_it_again(here, capsys, no_figures):
     assert again["rows"][3][0] == "ot:epsilon=0.5"
 
 
+@pytest.mark.long
 def test_values_are_those_of_the_library(here, capsys, no_figures):
     told = works(
         capsys, "compare", *AB, "-o", "out", *MODEL, *DATA, "--points", 3, "--methods", "ot", "--metric", "accuracy"

@@ -49,6 +49,7 @@ def test_means_spreads_and_the_best_methods_but_no_control():
     assert best == {("auto", "loss"), ("auto", "error, %"), ("auto", "barrier (loss)")}
 
 
+@pytest.mark.long
 def test_the_text_is_short_and_a_notebook_shows_a_table_and_a_picture():
     text = repr(FOUND)
     assert len(text) < 1000
@@ -71,6 +72,7 @@ def test_curves_are_means_over_groups():
         FOUND.plot_planes()
 
 
+@pytest.mark.long
 def test_what_is_saved_is_read_back(tmp_path):
     folder = FOUND.save(tmp_path / "deep" / "out")
     again = Comparison.load(folder)

@@ -55,18 +55,21 @@ def test_outputs_come_nearer_to_the_mean_and_it_is_told(fusion):
     assert f"the better of refit and selection: {began(done)}" in str(done)
 
 
+@pytest.mark.long
 def test_it_is_never_chosen_by_itself(fusion):
     assert "distill" not in candidates(fusion.model)
     done = transfuse.correct(fusion.model, X, fusion.aligned, layout=fusion.layout).correction
     assert "distill" not in done.disagreement
 
 
+@pytest.mark.long
 def test_the_seed_decides(fusion):
     one, again, other = distilled(fusion), distilled(fusion), distilled(fusion, seed=1)
     assert same(one, again)
     assert not same(one, other)
 
 
+@pytest.mark.long
 def test_statistics_of_norms_stay_as_the_start_has_them(fusion):
     done = distilled(fusion)
     start = transfuse.correct(fusion.model, X, fusion.aligned, method=began(done.correction), layout=fusion.layout)
@@ -124,12 +127,14 @@ def test_sites_count_beside_outputs(monkeypatch):
     assert 0 < float(distance_to_parents(own.network, own, batch).detach()) < whole
 
 
+@pytest.mark.long
 def test_a_wider_network_with_batch_norm_is_distilled():
     found = transfuse.fuse([network(0), network(1)], X[:2], data=X, target=1.5, correct="distill")
     assert found.correction.method == "distill"
     assert found.correction.disagreement["distill"] < found.correction.disagreement["selection"]
 
 
+@pytest.mark.long
 def test_a_recurrent_network_is_distilled():
     class Last(nn.Module):
         def __init__(self, seed):

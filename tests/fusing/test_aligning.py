@@ -27,6 +27,7 @@ def test_align_gives_the_same_function_closer_to_the_reference():
     assert distance(balanced, twin) < distance(balanced, other)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("method", [name for name, row in transfuse.METHODS.items() if name != "activation"])
 def test_align_finds_a_moved_twin_by_any_method_that_can_and_never_changes_what_it_computes(method):
     torch.manual_seed(0)

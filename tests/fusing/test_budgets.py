@@ -67,6 +67,7 @@ def test_the_size_of_all_side_by_side_gives_the_sum_of_the_widths(pair, layout):
     assert fused(pair, layout, 10 * size(whole.model)).budget.widths == found.budget.widths  # no wider than that
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("factor", [1.1, 1.4, 2.3])
 def test_it_is_never_above_the_budget_and_no_unit_more_fits(pair, layout, factor):
     found = fused(pair, layout, f"{factor}x")
@@ -104,6 +105,7 @@ def test_a_space_whose_networks_differ_gets_the_units():
     assert found.budget.widths["0.out"] == 6 < found.budget.widths["2.out"]
 
 
+@pytest.mark.long
 def test_operations_are_those_that_a_run_makes(pair, layout):
     cost = cost_of(pair[0], layout, Limit(1, "operations"), Arguments((X,)))
     for factor in (1.0, 1.5):
@@ -126,6 +128,7 @@ def test_a_budget_of_operations_is_kept_and_told(pair, layout):
     assert found.budget.widths != layout.units
 
 
+@pytest.mark.long
 def test_three_models_have_room_for_all(pair, layout):
     found = fused([*pair, network(2)], layout, "100x")
     assert found.budget.widths == {name: 3 * width for name, width in layout.units.items()}

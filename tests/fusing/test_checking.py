@@ -168,7 +168,7 @@ def test_methods_are_looked_up_and_layouts_held_against_states_once(monkeypatch)
 
 def test_wrong_weights_and_widths_are_refused_before_inputs_are_made(monkeypatch):
     nets, x = [nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2)) for _ in range(2)], torch.randn(5, 3)
-    monkeypatch.setattr("transfuse.fusing.networks.SyntheticInputs", None)
+    monkeypatch.setattr("transfuse.fusing.given.SyntheticInputs", None)
     with pytest.raises(InputError, match="3 weights for 2 models"):
         transfuse.fuse(nets, x, weights=[1, 2, 3])
     with pytest.raises(InputError, match="no space is called 'nowhere'"):

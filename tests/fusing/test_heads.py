@@ -86,6 +86,7 @@ def own_outputs(fusion):
     return torch.cat(own, 1)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("bias", [True, False])
 def test_calibration_makes_up_for_a_louder_model(bias):
     one, other = mlp(3, 1, bias=bias), mlp(4, 2, bias=bias)
@@ -103,6 +104,7 @@ def test_calibration_makes_up_for_a_louder_model(bias):
     assert torch.allclose(*found, atol=1e-4)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("loud", "calibrated"), [(1.0, False), (9.0, True)])
 def test_synthetic_inputs_calibrate_only_what_differs_much(loud, calibrated):
     one = mlp(3, 1)
@@ -172,6 +174,7 @@ def test_the_mean_of_placed_outputs_is_for_each_class_the_mean_over_those_who_kn
         assert torch.allclose(mean[:, place], torch.stack(known).mean(0), atol=1e-5)
 
 
+@pytest.mark.long
 def test_models_of_other_widths_and_a_target_with_other_outputs():
     models = [mlp(3, 1, width=4), mlp(4, 2, width=3)]
     fusion = transfuse.fuse(models, X[:2], data=X[:50], heads="join", target=mlp(2, 3, width=6), correct="refit")

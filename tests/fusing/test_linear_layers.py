@@ -52,6 +52,7 @@ def test_a_copy_with_linear_layers_computes_the_same_and_states_go_both_ways(kno
     assert all(torch.equal(back[name], tensor) for name, tensor in model_state(model).items())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("correct", ["refit", "selection"])
 def test_corrections_do_the_same_to_layers_of_either_kind(known, correct):
     models = [built(seed) for seed in (0, 1)]

@@ -102,6 +102,7 @@ def test_numbers_that_were_not_sent_are_nan(layout):
     assert len(pickle.dumps(alone.states[0]["2.weight"])) < 1000
 
 
+@pytest.mark.long
 def test_networks_and_federations_take_workers():
     executor = Counting()
     found = transfuse.fuse(MODELS[:3], X, correct="none", workers=executor)

@@ -14,6 +14,7 @@ SIZE, FINE = 19, 8  # lines of a grid, and parts of its cells
 LINES = np.array([0.0, 0.5, 0.8, 2.0, 3.0]), np.array([-1.0, 0.0, 0.3, 1.0])
 
 
+@pytest.mark.long
 @given(st.floats(-2, 2), st.floats(-2, 2), st.floats(-2, 2))
 def test_a_plane_stays_a_plane_on_even_lines(a, b, c):
     x, y = np.arange(5.0), np.arange(4.0)
@@ -81,6 +82,7 @@ def test_contours_lie_where_the_bilinear_surface_has_the_level(values, level):
             assert found == pytest.approx(level, abs=1e-6)
 
 
+@pytest.mark.long
 @given(arrays(float, (3, 3), elements=st.floats(-1, 1)))
 def test_every_edge_that_crosses_the_level_is_met_by_a_contour(values):
     ends = {(round(x, 6), round(y, 6)) for segment in segments(values, 0.25) for x, y in segment}

@@ -114,6 +114,7 @@ def test_what_is_not_proved_is_not_said_to_be_a_plane():
     assert planes(transfuse.trace(*built(halves), proof=False)) == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("wrong", [0, 1])
 def test_wrong_planes_are_refuted(wrong):
     model, x = built(halves)
