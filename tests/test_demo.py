@@ -26,6 +26,7 @@ def test_every_hidden_unit_can_move(kind):
     assert layout.movable(model.state_dict()) > 0.99
 
 
+@pytest.mark.long
 def test_a_run_writes_a_table_and_pages_and_the_next_one_remembers(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(training, "EPOCHS", {"mlp": 2})
     for name in ("NETWORKS", "TITLES"):

@@ -161,6 +161,7 @@ def test_alpha_is_that_of_the_paper():
         assert ours == pytest.approx(theirs * 8 * 5)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["mlp_tanh", "lstm"])
 @pytest.mark.parametrize("method", ["ot", "wb", "gwb"])
 def test_entropic_couplings_have_the_right_sums_and_approach_the_exact_ones(name, method):

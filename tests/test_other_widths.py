@@ -46,6 +46,7 @@ def test_one_model_fused_into_a_wider_target_computes_the_same(name):
     assert sum(p.numel() for p in grown.parameters()) > sum(p.numel() for p in model.parameters())
 
 
+@pytest.mark.long
 @settings(max_examples=15)
 @given(
     name=st.sampled_from([*GROWING[:8], "lstm", "gru", "rnn_tanh"]),
@@ -102,6 +103,7 @@ def test_models_of_different_widths_are_fused_into_a_third(method, widths):
     assert method not in ("auto", "rebasin") or objectives == sorted(objectives, reverse=True)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("start", ["base", "random", pytest.param("distilled", marks=pytest.mark.long)])
 @pytest.mark.parametrize(
     "method", ["wb", "auto", *(pytest.param(name, marks=pytest.mark.long) for name in ("ot", "gwb"))]

@@ -68,6 +68,7 @@ def test_a_permuted_twin_changes_nothing(name):
     assert_same_function(name, model, transfuse.fuse(models, inputs_of(name), layout=layout, correct="none").model)
 
 
+@pytest.mark.long
 @some(4)  # a correction takes up to a second
 def test_a_correction_is_made_without_data(name):
     models = [network(name, seed).float() for seed in (1, 2)]

@@ -19,6 +19,7 @@ def inputs_like(inputs, samples, axis=0):
     return torch.randn(shape, generator=torch.Generator().manual_seed(5), dtype=inputs.dtype)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", NETWORKS)
 @pytest.mark.parametrize("options", [{"method": "activation"}, {"terms": "both", "restarts": 0}])
 def test_planted_signed_permutations_are_found_again(name, options):

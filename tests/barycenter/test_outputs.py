@@ -9,6 +9,7 @@ import transfuse
 from zoo_problems import another, layout_of
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["mlp_batch_norm", "lenet", "lstm", "gpt"])
 @pytest.mark.parametrize("method", ["wb", "auto", "vanilla"])
 def test_without_aligned_models_the_fused_state_is_the_same(name, method):

@@ -33,6 +33,7 @@ def test_models_of_different_types_meet_in_the_wider_one():
     assert working_state(half, working_type([half])).keys() == half.keys()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("method", ["auto", "wb", "gwb", "ot", "rebasin", "c2m3", "fedma", "vanilla"])
 @pytest.mark.parametrize("name", ["mlp_tanh", pytest.param("lstm", marks=pytest.mark.long)])
 def test_no_tensor_is_made_on_the_default_device(name, method):

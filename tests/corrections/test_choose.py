@@ -52,6 +52,7 @@ def test_an_unfused_network_of_the_zoo_stays_as_it_is(method, name):
     torch.testing.assert_close(outputs(result, x), outputs(model, x), rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("method", CORRECTIONS)
 def test_models_are_untouched_and_the_copy_is_of_their_kind(fusion, method):
     models = [fusion.model, *fusion.aligned]

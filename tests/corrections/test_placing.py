@@ -51,6 +51,7 @@ def test_with_a_place_for_every_unit_the_network_is_the_mean_of_its_parents(coun
     assert "streams with room for units of all models: stem.out" in fusion.correction.note
 
 
+@pytest.mark.long
 def test_the_wider_the_stream_the_nearer_the_mean():
     models = [trained(seed) for seed in range(2)]
     mean = sum(model(X) for model in models) / 2

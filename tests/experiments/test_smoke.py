@@ -63,6 +63,7 @@ def test_hyperparameters_are_chosen_by_validation(smoke):
     assert len(line["validation"]) == 2
 
 
+@pytest.mark.long
 def test_answers_are_compared_with_those_of_the_parents(smoke):
     lines = {line["row"]: line for line in lines_of(smoke)["different.smoke.jsonl"]}
     assert lines["ensemble"]["likeness"]["distance"] == 0.0

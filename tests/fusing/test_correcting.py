@@ -342,6 +342,7 @@ def test_noise_can_be_passed_as_data():
 CARRIED = ["mlp_tanh", "lenet", "concatenated_hidden", "rnn_tanh", "lstm_bidirectional", "gru"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", CARRIED)
 def test_carried_pre_activations_are_those_of_the_aligned_networks(name):
     model, layout, inputs = sample(name)

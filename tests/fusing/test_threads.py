@@ -28,6 +28,7 @@ def same(one, other):
     return all(torch.equal(a, b) for a, b in zip(one, other, strict=True))
 
 
+@pytest.mark.long
 def test_two_threads_on_the_same_models():
     models, inputs = [build(0), build(1)], torch.randn(5, 4)
     streams = sys.stdout, sys.stderr, logging.root.manager.disable

@@ -183,6 +183,7 @@ def test_values_with_and_without_data_are_kept_apart(tmp_path):
     assert len(calls) == 3 + 3 + 1
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("workers", [0, pytest.param(2, marks=pytest.mark.long)])
 def test_a_killed_run_goes_on_where_it_stopped(tmp_path, workers):
     cache = tmp_path / "cache.jsonl"

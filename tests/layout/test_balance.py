@@ -39,6 +39,7 @@ def rescaled(network: nn.Sequential, scales: list[float], *, by_unit: bool = Fal
     return twin
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("depth", "scales", "by_unit"),
     [

@@ -18,6 +18,7 @@ def check(program, recorder):
     layout.check(model_state(program))
 
 
+@pytest.mark.long
 # `long` has thousands more.
 @pytest.mark.parametrize("half", [0, pytest.param(1, marks=pytest.mark.long)])
 def test_layouts_of_random_networks_are_right(half):

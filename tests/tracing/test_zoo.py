@@ -105,6 +105,7 @@ def test_moving_units_by_hand_leaves_the_function_as_it_was(network):
         torch.testing.assert_close(b, a, rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.long
 @some(ROWS.values(), 6)
 def test_both_recorders_find_the_same_layout(network):
     model, layout = traced(network)

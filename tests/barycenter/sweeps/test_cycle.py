@@ -56,6 +56,7 @@ def test_a_planted_permutation_is_recovered(name, seed):
         assert np.array_equal(element[space].order[coupling.order], np.arange(problem.widths[space]))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["mlp", "lenet"])
 def test_planted_permutations_of_several_models_are_mostly_recovered(name):
     """Not always: all move at once, and the climb can end halfway between equally good permutations."""
@@ -89,6 +90,7 @@ def test_going_round_a_circle_of_models_ends_where_it_began(name):
             assert torch.equal(circle, torch.eye(width, dtype=circle.dtype))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.long] * (name in SLOW)) for name in NAMES])
 @pytest.mark.parametrize("count", [2, 3])
 def test_the_models_agree_no_less_than_at_the_start(name, count):
