@@ -28,6 +28,19 @@ def test_fuse_gives_what_the_library_gives(here, capsys, ending, low_memory):
     assert [source["name"] for source in shown["sources"]] == [f"a.{ending}", f"b.{ending}"]
 
 
+def test_workers_change_nothing_and_exclude_a_scheduler_and_low_memory(here, capsys):
+    for out, further in (("one", []), ("two", ["--workers", 2])):
+        works(capsys, "fuse", *AB, "-o", f"{out}.safetensors", *MODEL, "--correct", "none", *further)
+    one, two = (open_checkpoint(f"{out}.safetensors").tensors for out in ("one", "two"))
+    assert all(torch.equal(one[name], two[name]) for name in one)
+    code, _, said = call(capsys, "fuse", *AB, "-o", "c.pt", *MODEL, "--workers", 2, "--scheduler", "tcp://127.0.0.1:9")
+    assert code
+    assert "give one of them" in said
+    code, _, said = call(capsys, "fuse", *AB, "-o", "c.pt", *MODEL, "--workers", 2, "--low-memory")
+    assert code
+    assert "leave one of them out" in said
+
+
 def test_the_command_in_the_provenance_does_it_again(here, capsys):
     for name in ("a.safetensors", "b.safetensors", "nets.py"):
         (here / name).symlink_to(f"in/{name}")

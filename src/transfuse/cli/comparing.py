@@ -18,9 +18,9 @@ from .architectures import example_inputs
 from .data import inputs_and_labels
 from .evaluating import check_measures, evaluation
 from .jobs import opened_modules
-from .measuring import workers_of
 from .records import Outcome
 from .retelling import command
+from .spreading import workers_of
 from .values import pairs, short_names
 
 

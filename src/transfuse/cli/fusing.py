@@ -34,6 +34,7 @@ from .planning import estimate, told_plan
 from .records import Outcome
 from .resizing import check_describable, sizes_of_result
 from .retelling import command, told_options
+from .spreading import workers_of
 from .values import classes_in, pairs, widths_in
 from .verbs import VERBS
 
@@ -105,9 +106,10 @@ def _timed(fused: FusedStates, started: float) -> FusedStates:
 
 def _fused_as_states(options: Namespace, chosen: Chosen, ready: Ready) -> FusedStates:
     """Fuse tensors alone: they are read when needed, and made when they are written."""
-    return fused_states(
-        chosen, ready, seed=options.seed, low_memory=options.low_memory, progress=not options.quiet
-    )  # fmt: skip
+    with workers_of(options) as workers:
+        return fused_states(
+            chosen, ready, seed=options.seed, low_memory=options.low_memory, progress=not options.quiet, workers=workers
+        )
 
 
 def _fused_as_modules(
@@ -115,13 +117,14 @@ def _fused_as_modules(
 ) -> tuple[Fusion, Labeled]:
     """Fuse modules, which activations, corrections and reports need; gives the data that it read, too."""
     data, labels = inputs_and_labels(options) if options.data else (None, None)
-    wanted = Wanted(
-        job.inputs, correction, layout=job.layout, weights=options.weights, target=target or None,
-        budget=options.budget, data=data,
-        terms=options.terms, synthetic=not options.no_synthetic, seed=options.seed, progress=not options.quiet,
-        heads=options.heads, classes=classes_in(options.classes),
-    )  # fmt: skip
-    return fused_networks(job.modules(), chosen, wanted), (data, labels)
+    with workers_of(options) as workers:
+        wanted = Wanted(
+            job.inputs, correction, layout=job.layout, weights=options.weights, target=target or None,
+            budget=options.budget, data=data,
+            terms=options.terms, synthetic=not options.no_synthetic, seed=options.seed, progress=not options.quiet,
+            heads=options.heads, classes=classes_in(options.classes), workers=workers,
+        )  # fmt: skip
+        return fused_networks(job.modules(), chosen, wanted), (data, labels)
 
 
 def _with_report(options: Namespace, fusion: Fusion, labeled: Labeled, outcome: Outcome) -> Outcome:

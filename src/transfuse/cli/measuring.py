@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,7 @@ from .data import inputs_and_labels
 from .evaluating import check_measures, evaluation
 from .jobs import chosen_method, opened_modules, prepared
 from .records import Outcome
+from .spreading import workers_of
 from .values import short_names
 
 PICTURES = (".svg", ".pdf", ".png")
@@ -128,15 +128,6 @@ def report(options: Namespace) -> Outcome:
         fusion.report(options.out, evaluate=evaluate, data=_norm_data(options), workers=workers, url=options.url)
     files = [options.out, str(card_beside(options.out))]
     return Outcome({"out": options.out, "files": files}, f"wrote {' and '.join(files)}")
-
-
-def workers_of(options: Namespace) -> AbstractContextManager[landscape.Workers]:
-    """Who measures: processes of this machine, or a Dask cluster."""
-    if not options.scheduler:
-        return nullcontext(options.workers)
-    if options.workers:
-        raise InputError("--workers are processes of this machine, --scheduler names a cluster; give one of them")
-    return landscape.dask_executor(options.scheduler)
 
 
 def _norm_data(options: Namespace) -> Any:

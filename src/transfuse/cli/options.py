@@ -179,9 +179,9 @@ FIGURES = (
 )  # fmt: skip
 
 WORK = (
-    Option(("--workers",), "further processes that measure (default: 0)", "work", "N", int, default=0),
+    Option(("--workers",), "further processes that couple or measure (default: 0)", "work", "N", int, default=0),
     Option(
-        ("--scheduler",), "measure on the workers of a Dask cluster: the address of its scheduler, tcp://HOST:PORT "
+        ("--scheduler",), "use the workers of a Dask cluster: the address of its scheduler, tcp://HOST:PORT "
         "(they have transfuse and the code of the network installed)", "work", "ADDRESS",
     ),
 )  # fmt: skip

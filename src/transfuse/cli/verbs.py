@@ -32,7 +32,7 @@ VERBS: dict[str, Verb] = {
     "fuse": Verb(
         "fuse checkpoints into one",
         (checkpoints(None, "two or more; one alone with --target"), *RESULT, *ARCHITECTURE, LAYOUT, *METHOD, *TARGET,
-         *UNLABELED, *CORRECTIONS, *MESSAGES),
+         *UNLABELED, *CORRECTIONS, *WORK, *MESSAGES),
         """
   transfuse fuse a.pt b.pt -o ab.pt --model mypackage.nets:CNN --model-args width=64 --input-shape 1,28,28
   transfuse fuse a.safetensors b.safetensors c.safetensors -o abc.safetensors --model vgg11 --weights 2 1 1
@@ -45,7 +45,7 @@ VERBS: dict[str, Verb] = {
         "bring the units of a checkpoint to the order of another",
         (Option(("model_file",), "what to bring to another order", metavar="CHECKPOINT", is_path=True, again=True),
          Option(("--to",), "the reference", "result", "CHECKPOINT", required=True, is_path=True, again=True),
-         *RESULT, *ARCHITECTURE, LAYOUT, *METHOD, *MESSAGES),
+         *RESULT, *ARCHITECTURE, LAYOUT, *METHOD, *WORK, *MESSAGES),
         """
   transfuse align b.pt --to a.pt -o b-aligned.pt --model nets.py:CNN --input-shape 1,28,28
 """,
