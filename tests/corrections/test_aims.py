@@ -43,13 +43,31 @@ def accuracy(model):
         return float((model(X).argmax(1) == LABELS).float().mean())
 
 
-def test_evidence_is_what_is_above_the_mean_score():
+def test_evidence_keeps_order_knows_no_level_and_grows_with_the_scale():
     scores = torch.randn(5, 4, dtype=torch.float64)
-    found = evidence(scores)
-    assert (found >= 0).all()
-    torch.testing.assert_close(evidence(scores + 3), found)
-    assert torch.equal(found.argmax(1), scores.argmax(1))
-    torch.testing.assert_close(evidence(2 * scores), 2 * found)
+    found = evidence(scores, 1.0)
+    torch.testing.assert_close(found.sum(1), torch.zeros(5, dtype=torch.float64))
+    assert torch.equal(found.argsort(1), scores.argsort(1))
+    torch.testing.assert_close(evidence(scores + 3, 1.0), found)
+    torch.testing.assert_close(evidence(2 * scores, 2.0), 2 * found)
+
+
+def test_evidence_of_scores_that_are_small_beside_the_temperature_is_their_distance_to_their_mean():
+    scores = torch.randn(5, 4, dtype=torch.float64)
+    torch.testing.assert_close(evidence(scores, 1e6), scores - scores.mean(1, keepdim=True), rtol=1e-4, atol=1e-4)
+
+
+def test_what_is_held_against_a_class_does_not_outweigh_what_another_holds_for_it():
+    against, favour = torch.tensor([[3.0, 0.0, -50.0]]), torch.tensor([[-9.0, -8.0, 7.0]])
+    assert int((against + favour).argmax()) == 0
+    assert int((evidence(against, 3.0) + evidence(favour, 3.0)).argmax()) == 2
+
+
+def test_reach_is_how_far_scores_are_above_their_mean():
+    first, second = torch.tensor([[3.0, -3.0]]), torch.tensor([[0.0, 0.0]])
+    found = answers([[[first], [second]]])
+    assert found.reach == pytest.approx((3.0**2 / 4) ** 0.5)
+    assert answers([[[second], [second]]]).reach == 1.0
 
 
 def test_parents_that_know_different_things_are_fused_by_evidence(halves):

@@ -2,8 +2,9 @@
 
 A classifier that has never seen a class holds more and more against it while it is trained, on every input. In the mean
 of outputs this outweighs what another parent, which knows the class, holds for it. So where parents know different
-things, the aim is their *evidence*: of each parent's scores, what is above its mean score; what is below counts as
-nothing. Where parents know the same, the mean of their outputs is the better aim: it can be fitted more closely.
+things, the aim is their *evidence*: the probabilities that each parent gives to classes when its scores are softened, so
+that what is held against a class cannot count for more than nothing, and a parent that shouts for more than one that is
+sure. Where parents know the same, the mean of their outputs is the better aim: it can be fitted more closely.
 
 Which is better cannot be seen without labels, but whether parents know different things can: they are sure, and there
 are classes that some of them name again and again and others next to never. Networks that were trained to other ends
@@ -25,6 +26,7 @@ MEAN, EVIDENCE, AUTO_AIM = "mean", "evidence", "auto"
 OFTEN = 0.5  # of its fair share of inputs: a class that is named so often is known
 FEWEST = 5  # inputs that must be named so: fewer may be chance
 SELDOM = 0.1  # of how often another parent names it: a class that is named less often is not known
+SOFT = 1.5  # temperature of evidence, in units of how far scores reach above their mean; see docs/notes/data.md
 SURE = 0.6  # the largest probability, on average: untrained networks, and most that give no classes, have less
 
 
@@ -33,26 +35,34 @@ class Aim:
     """What a correction aims at: a row of the table `AIMS`.
 
     Args:
-        of: What each parent's outputs become before their mean is taken.
+        of: What each parent's outputs become before their mean is taken, by how far scores reach above their mean.
         needs_classes: Whether outputs must be class scores.
     """
 
-    of: Callable[[Tensor], Tensor]
+    of: Callable[[Tensor, float], Tensor]
     needs_classes: bool = False
 
 
-def evidence(scores: Tensor) -> Tensor:
-    """What scores hold for each class: how far they are above the mean score of their sample, else zero.
+def evidence(scores: Tensor, reach: float) -> Tensor:
+    """What scores hold for each class: probabilities at a temperature, around zero and of the scale of scores.
+
+    Scores that are small beside the temperature keep their distances to their mean; what is far below the mean counts
+    as nothing. A single number `reach` goes for all parents, so that the one that is surer counts for more.
+
+    Args:
+        scores: Of each sample a score for each class, [samples, classes].
+        reach: How far scores reach above their mean, as a root mean square over samples, classes and parents.
 
     Example:
-        >>> evidence(torch.tensor([[3.0, 1.0, -10.0]]))
-        tensor([[5., 3., 0.]])
+        >>> evidence(torch.tensor([[3.0, 1.0, -10.0]]), reach=2.0)
+        tensor([[ 2.8957,  0.0269, -2.9226]])
     """
-    return (scores - scores.mean(-1, keepdim=True)).clamp_min(0.0)
+    temperature = SOFT * reach
+    return temperature * (scores.shape[-1] * (scores / temperature).softmax(-1) - 1)
 
 
 AIMS: dict[str, Aim] = {
-    MEAN: Aim(lambda scores: scores),
+    MEAN: Aim(lambda scores, reach: scores),
     EVIDENCE: Aim(evidence, needs_classes=True),
 }
 
@@ -64,10 +74,12 @@ class Answers:
     Args:
         named: How often each parent names each class, [parents, classes].
         sure: The largest probability that a parent gives, on average; of the parent that is least sure.
+        reach: How far scores reach above their mean, as a root mean square over inputs, classes and parents.
     """
 
     named: Tensor
     sure: float
+    reach: float = 1.0
 
     @property
     def known_to_some(self) -> int:
@@ -93,16 +105,20 @@ def answers(given: Iterable[Sequence[Sequence[Tensor]]]) -> Answers | None:
         given: For each batch the outputs of every parent.
     """
     named: Tensor | None = None
-    largest = []
+    largest, above = [], []
     for outputs in given:
         if any(len(each) != 1 or not are_class_scores(each[0]) for each in outputs):
             return None
-        sure, classes = torch.stack([each[0].softmax(1) for each in outputs]).max(2)
-        width = outputs[0][0].shape[1]
-        found = torch.stack([each.cpu().bincount(minlength=width) for each in classes])
+        scores = torch.stack([each[0] for each in outputs])
+        sure, classes = scores.softmax(2).max(2)
+        found = torch.stack([each.cpu().bincount(minlength=scores.shape[2]) for each in classes])
         named = found if named is None else named + found
         largest.append(sure.cpu())
-    return None if named is None else Answers(named, float(torch.cat(largest, 1).mean(1).min()))
+        above.append((scores - scores.mean(2, keepdim=True)).clamp_min(0.0).square().mean((0, 2)).cpu())
+    if named is None:
+        return None
+    reach = float(torch.cat(above).mean().sqrt()) or 1.0  # scores that are all the same hold for nothing
+    return Answers(named, float(torch.cat(largest, 1).mean(1).min()), reach)
 
 
 def checked_aim(aim: str) -> str:

@@ -22,7 +22,6 @@ from torch import Tensor, nn
 
 from ..activations import Batch, Seen, observe
 from ..modules import tensors_in
-from .aims import AIMS
 from .task import Task
 
 STEPS = 200  # of the training
@@ -74,7 +73,7 @@ def distance_to_parents(network: nn.Module, task: Task, batch: Batch) -> Tensor:
     """
     own_outputs, own = _run(network, batch, gradients=True)
     theirs = [_run(parent, batch) for parent in task.parents]
-    aims = [_joined(AIMS[task.aim].of(each) for each in _floats(outputs)) for outputs, _ in theirs]
+    aims = [_joined(task.aimed(each) for each in _floats(outputs)) for outputs, _ in theirs]
     total = _relative(_joined(_floats(own_outputs)), task.mean(aims))
     means = task.means_of([seen for _, seen in theirs])
     values: dict[str, list[Tensor]] = {}

@@ -67,6 +67,7 @@ class Task:
             none where parents have the order and the widths of the network.
         units: How units of the parents become units of the network; none where no layout is known.
         aim: What is aimed at: a row of `AIMS`.
+        reach: How far the parents' scores reach above their mean, where the aim is their evidence.
         ends: Names of the weights whose sites give the outputs, where the aim is another than the mean.
         given: What the parents give on the batches.
         seed: For what is random.
@@ -80,6 +81,7 @@ class Task:
     carry: Carry = ()
     units: Units | None = None
     aim: str = MEAN
+    reach: float = 1.0
     ends: frozenset[str] = frozenset()
     given: Given = field(default_factory=Given)
     seed: int = 0
@@ -133,7 +135,7 @@ class Task:
         for seen in together(each):
             values = [self._carried(number, each) for number, each in enumerate(seen)]
             if seen[0].name in self.ends:
-                values = [AIMS[self.aim].of(value) for value in values]
+                values = [self.aimed(value) for value in values]
             means.setdefault(seen[0].name, []).append(self.mean(values))
         return means
 
@@ -168,6 +170,10 @@ class Task:
             if len(own) == len(targets):
                 yield from (Sample(each, target, batch) for each, target in zip(own, targets, strict=True))
 
+    def aimed(self, outputs: Tensor) -> Tensor:
+        """What a parent's outputs become before the mean that is aimed at is taken."""
+        return AIMS[self.aim].of(outputs, self.reach)
+
     def mean(self, values: Sequence[Tensor]) -> Tensor:
         """The mean of values of the parents by their proportions."""
         return sum((w * value for w, value in zip(self.weights, values, strict=True)), torch.zeros_like(values[0]))
@@ -195,7 +201,7 @@ class Task:
                 if batch.judges:
                     own = numbers_in(batch.run(model))
                     outputs = (self.given.by(parent, number, batch) for parent in self.parents)
-                    mean = self.mean([numbers_in([AIMS[self.aim].of(each) for each in one]) for one in outputs])
+                    mean = self.mean([numbers_in([self.aimed(each) for each in one]) for one in outputs])
                     distance += batch.weight * float((own - mean).square().sum())
                     size += batch.weight * float(mean.square().sum())
         return distance / size if size else float(distance > 0)
@@ -218,8 +224,10 @@ def aiming(task: Task, aim: str) -> tuple[Task, str]:
     if aim != AUTO_AIM:
         if found is None and AIMS[aim].needs_classes:
             raise InputError(f"aim is {aim!r}, but outputs are no class scores of a last layer; use {MEAN}")
-        return replace(task, aim=aim, ends=ends), "as asked for"
-    return (replace(task, aim=EVIDENCE, ends=ends), str(found)) if found and found.differ else (task, "")
+        return replace(task, aim=aim, ends=ends, reach=found.reach if found else 1.0), "as asked for"
+    if found is None or not found.differ:
+        return task, ""
+    return replace(task, aim=EVIDENCE, ends=ends, reach=found.reach), str(found)
 
 
 def carried_along(matrix: Tensor, values: Tensor, axis: int) -> Tensor:
