@@ -50,12 +50,11 @@ KINDS = {
     ),
     "mnist-resnet": Kind(
         "MNIST ResNet8 and ResNet14, batch norm", Build("resnet", {"blocks": (1, 1, 1), "width": 8, "channels": 1}),
-        Build("resnet", {"blocks": (2, 2, 2), "width": 8, "channels": 1}), DIGITS,
-        replace(TRAINING, rate=5e-3),
+        Build("resnet", {"blocks": (2, 2, 2), "width": 8, "channels": 1}), DIGITS, replace(TRAINING, rate=5e-3),
     ),
     "mnist-vit": Kind(
-        "MNIST ViT, 4 and 6 layers", Build("vit", {"layers": 4}), Build("vit", {"layers": 6}), Data("mnist", "channels"),
-        replace(TRAINING, epochs=3),
+        "MNIST ViT, 4 and 6 layers", Build("vit", {"layers": 4}), Build("vit", {"layers": 6}),
+        Data("mnist", "channels"), replace(TRAINING, epochs=3),
     ),
 }  # fmt: skip
 

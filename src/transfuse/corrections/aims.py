@@ -3,7 +3,7 @@
 A classifier that has never seen a class holds more and more against it while it is trained, on every input. In the mean
 of outputs this outweighs what another parent, which knows the class, holds for it. So where parents know different
 things, the aim is their *evidence*: the probabilities that each parent gives to classes once its scores are softened.
-What it holds against a class then counts for next to nothing, and shouting for one counts for little more than being sure.
+What it holds against a class then counts for next to nothing, and shouting for one for little more than being sure.
 Where parents know the same, the mean of their outputs is the better aim: it can be fitted more closely.
 
 Which is better cannot be seen without labels, but whether parents know different things can: they are sure, and there
