@@ -2,6 +2,7 @@
 
 from .batches import Batch, Batches
 from .recurrence import Recurrence
+from .replaying import Replay, Runs
 from .sites import Norm, Seen, observe, together
 from .terms import Terms, activation_terms
 
@@ -10,6 +11,8 @@ __all__ = [
     "Batches",
     "Norm",
     "Recurrence",
+    "Replay",
+    "Runs",
     "Seen",
     "Terms",
     "activation_terms",

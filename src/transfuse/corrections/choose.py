@@ -13,7 +13,7 @@ from typing import Any
 
 from torch import nn
 
-from ..activations import Batches, observe
+from ..activations import Batches, Runs
 from ..arguments import FUNCTION, NETWORK, NETWORKS, PROGRESS, SEED, SWITCH, TEXT, WEIGHTS, check_arguments, optional
 from ..errors import InputError, listing
 from ..layout import LAYOUT, Layout
@@ -158,7 +158,8 @@ class _Trials:
         if selection is not None and self.start.units is not None:
             task = replace(task, parents=self.start.units.parents, carry=selection.carry)
         self.networks[name] = copy.deepcopy(self.networks[before])
-        task = replace(task, network=self.networks[name], batches=self.start.batches_for(name), step=step)
+        own = self.networks[name]
+        task = replace(task, network=own, batches=self.start.batches_for(name), step=step, runs=Runs())
         self.selections[name] = row.apply(task) or selection
 
     def scores(self) -> dict[str, float]:
@@ -274,7 +275,7 @@ def _unlike(model: nn.Module, parent: nn.Module, number: int) -> list[str]:
 
 def _add_biases(task: Task) -> None:
     """Give each layer that has neither a bias nor a norm after it a bias of zeros."""
-    for seen in observe(task.network, next(iter(task.batches)).run):
+    for seen in task.first_sights():
         owner, _, leaf = seen.name.rpartition(".")
         layer = task.network.get_submodule(owner)
         if (
