@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Any
 
 import torch
@@ -25,13 +26,14 @@ _CONVOLUTIONS = tuple(f"conv{axes}d" for axes in (1, 2, 3))
 _POOLS = tuple(f"{kind}_pool{axes}d" for kind in ("max", "avg", "adaptive_max", "adaptive_avg") for axes in (1, 2, 3))
 # Functions whose results are kept: they take much longer than a copy of what they give, and write to nothing.
 KEPT = frozenset({"linear", *_CONVOLUTIONS, *_POOLS, *STEPS, "scaled_dot_product_attention"})
+_UNKNOWN = count(1)
 
 
 @dataclass(eq=False)
 class Memory:
     """How many more bytes may be kept."""
 
-    left: int = MEMORY
+    left: int = field(default_factory=lambda: MEMORY)
 
 
 @dataclass(eq=False)
@@ -45,6 +47,7 @@ class Replay:
         stamps: By tensor of the network: which one it is, and how often it had been written to.
         complete: Whether the last run went to its end, so that all uses of tensors were seen.
         full: Whether there was no room for all results.
+        at: How many functions that count the present run has come to.
     """
 
     memory: Memory = field(default_factory=Memory)
@@ -57,7 +60,7 @@ class Replay:
 
     def begin(self, tensors: Mapping[str, Tensor]) -> None:
         """Begin a run: what was computed with tensors that have changed since is forgotten."""
-        stamps = {name: (id(x), 0 if x.is_inference() else x._version) for name, x in tensors.items()}
+        stamps = {name: (id(x), _writes(x)) for name, x in tensors.items()}
         changed = stamps.items() - self.stamps.items() if self.stamps else ()
         unseen = 0 if self.complete else len(self.results)
         valid = min((self.first.get(name, unseen) for name, _ in changed), default=len(self.results))
@@ -94,6 +97,11 @@ class Runs:
     def of(self, model: nn.Module, number: int) -> Replay:
         """The replay of a network on the batch of some number."""
         return self.replays.setdefault((model, number), Replay(self.memory))
+
+
+def _writes(tensor: Tensor) -> int:
+    """How often a tensor was written to; where that is not counted, in inference mode, another number each time."""
+    return -next(_UNKNOWN) if tensor.is_inference() else tensor._version
 
 
 def _copied(result: Any) -> Any:

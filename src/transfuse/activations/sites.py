@@ -100,6 +100,10 @@ class Seen:
         """Whether pre-activations are used only through a nonlinearity that is known."""
         return self.recurrence is not None or (self.then is not None and not self.straight)
 
+    def without_values(self) -> Seen:
+        """The site with nothing of what went in and came out, to be kept where only its weights count."""
+        return replace(self, inputs=self.inputs.new_empty(0), output=self.output.new_empty(0), rest=None)
+
     def squared_slopes(self, pre_activations: Tensor) -> Tensor:
         """Squared slopes of the nonlinearity that follows, where it sees these pre-activations."""
         if self.recurrence is not None:

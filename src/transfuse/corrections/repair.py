@@ -16,7 +16,7 @@ from torch import Tensor
 
 from ..activations import Seen, together
 from ..modules import live_tensors
-from .affine import has_constant, matrices, parts, rows_of, written
+from .affine import chosen_rows, has_constant, matrices, parts, written
 from .task import Task, check_numbers
 
 MOST = 16.0  # the largest factor by which a unit is scaled; the smallest is one over it
@@ -100,7 +100,7 @@ def _own_moments(task: Task, name: str, calls: int) -> tuple[Seen | None, Moment
             if site.recurrence is not None:
                 return _recurrent_moments(task, name, calls)
             rest = torch.zeros_like(site.output) if site.rest is None else site.rest
-            found = Moments.of([rows_of(site, value) for value in (site.output - rest, rest)])
+            found = Moments.of([chosen_rows(site, value) for value in (site.output - rest, rest)])
             total = total + found if total else found
     return site, total
 
@@ -159,7 +159,7 @@ def _parents_moments(task: Task, values: Callable[[Seen], Tensor]) -> tuple[dict
         for seen in together(task.parents_sights(number, batch)):
             if seen[0].name in wanted:
                 first = sites.setdefault(seen[0].name, seen[0])
-                found = Moments.of([rows_of(first, values(each)) for each in seen])
+                found = Moments.of([chosen_rows(first, values(each)) for each in seen])
                 sums[first.name] = sums[first.name] + found if first.name in sums else found
     for name, moments in sums.items():
         check_numbers(name, moments.second)
