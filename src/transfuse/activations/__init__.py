@@ -3,7 +3,7 @@
 from .batches import Batch, Batches
 from .recurrence import Recurrence
 from .replaying import Replay, Runs
-from .sites import Norm, Seen, observe, together
+from .sites import Norm, Seen, observe, replayed, together
 from .terms import Terms, activation_terms
 
 __all__ = [
@@ -17,5 +17,6 @@ __all__ = [
     "Terms",
     "activation_terms",
     "observe",
+    "replayed",
     "together",
 ]

@@ -19,6 +19,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils import _pytree as pytree
 
+from ..modules import live_tensors
 from .recurrence import STEPS
 
 MEMORY = 2**30  # bytes of activations that are kept for one set of runs; what comes beyond them is computed again
@@ -57,6 +58,12 @@ class Replay:
     complete: bool = False
     full: bool = False
     at: int = 0
+
+    def lent(self, tensors: Mapping[str, Tensor]) -> Replay:
+        """The same for a copy of the network, which has these tensors, and goes on with no memory of its own."""
+        own = {name: (id(x), _writes(x)) for name, x in tensors.items()}
+        stamps = {name: own[name] for name in self.stamps}
+        return Replay(Memory(0), list(self.results), dict(self.first), stamps, self.complete)
 
     def begin(self, tensors: Mapping[str, Tensor]) -> None:
         """Begin a run: what was computed with tensors that have changed since is forgotten."""
@@ -97,6 +104,12 @@ class Runs:
     def of(self, model: nn.Module, number: int) -> Replay:
         """The replay of a network on the batch of some number."""
         return self.replays.setdefault((model, number), Replay(self.memory))
+
+    def lent(self, model: nn.Module, twin: nn.Module) -> Runs:
+        """The runs of a network for a copy of it, whose tensors have the same names."""
+        tensors = live_tensors(twin)
+        found = {(twin, number): replay.lent(tensors) for (of, number), replay in self.replays.items() if of is model}
+        return Runs(Memory(0), found)
 
 
 def _writes(tensor: Tensor) -> int:

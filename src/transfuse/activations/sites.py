@@ -34,6 +34,7 @@ ELEMENTWISE = frozenset(
     {"relu", "relu6", "leaky_relu", "elu", "celu", "selu", "gelu", "silu", "mish", "softplus", "softsign", "tanh",
      "sigmoid", "logsigmoid", "hardtanh", "hardswish", "hardsigmoid", "rrelu"}
 )  # fmt: skip
+NOTHING = ""  # the name of no weight: nothing is looked for
 # Functions that look at a tensor without using its values.
 LOOKS = ("__get__", "size", "dim", "numel", "stride", "is_contiguous", "is_floating_point")
 
@@ -143,6 +144,14 @@ def observe(
         replace(seen, shared=bool(mode.elsewhere.intersection(seen.tensors)), straight=seen.name in mode.straight)
         for seen in mode.seen
     ]
+
+
+def replayed(model: nn.Module, call: Callable[[nn.Module], Any], replay: Replay) -> Any:
+    """What a network gives, of which only what has changed since its last run on the same inputs is computed."""
+    with torch.no_grad(), _Observer(model, NOTHING, None, replay):
+        result = call(model)
+    replay.complete = True
+    return result
 
 
 def together(each: Sequence[list[Seen]]) -> list[tuple[Seen, ...]]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor, nn
 
-from ..activations import Batch, Batches, Runs, Seen, observe, together
+from ..activations import Batch, Batches, Runs, Seen, observe, replayed, together
 from ..errors import InputError
 from ..modules import live_tensors, numbers_in, tensors_in
 from ..types import State
@@ -51,8 +51,8 @@ class Given:
     def by(self, model: nn.Module, number: int, batch: Batch) -> list[Tensor]:
         """The outputs of a network on the batch of some number; computed again where they are too much to keep."""
         if (model, number) not in self.kept:
-            with torch.no_grad():
-                found = [tensor.clone() for tensor in tensors_in(batch.run(model))]  # it may write to them again
+            result = replayed(model, batch.run, self.runs.of(model, number))
+            found = [tensor.clone() for tensor in tensors_in(result)]  # it may write to them again
             if sum(x.nbytes for each in (*self.kept.values(), found) for x in each) > MEMORY:
                 return found
             self.kept[model, number] = found
@@ -123,7 +123,7 @@ class Task:
     def outputs(self) -> frozenset[str]:
         """Names of the weights whose sites give the outputs of the network; empty if something follows them all."""
         first, sites = next(iter(self.batches)), self.sites()
-        results = tensors_in(first.run(self.network))
+        results = tensors_in(replayed(self.network, first.run, self.runs.of(self.network, 0)))
         seen = [each for each in self.first_sights() if each.name in sites]
         return frozenset(each.name for each in seen if any(torch.equal(each.output, result) for result in results))
 
