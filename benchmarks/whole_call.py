@@ -25,6 +25,7 @@ from networks import vgg11
 from torch import nn
 
 import transfuse
+from transfuse.fusing import given
 from transfuse.fusing import networks as stages
 from transfuse.fusing.inputs import Inputs
 from transfuse.fusing.verifying import Verified
@@ -43,11 +44,11 @@ def tiny() -> nn.Module:
 BUILD: dict[str, Callable[[], nn.Module]] = {"tiny": tiny, "ResNet20": resnet20, "VGG11": vgg11}
 # By stage: where its functions are called from, and their names there.
 STAGES: dict[str, list[tuple[Any, str]]] = {
-    "trace": [(stages, "trace")],
+    "trace": [(given, "trace")],
     "synthetic": [(SyntheticInputs, "of")],
     "matching": [(Inputs, "activations"), (stages, "fused_states")],
     "correction": [(stages, "corrected")],
-    "checks": [(stages, "verified"), (Verified, "held_to")],
+    "checks": [(given, "verified"), (Verified, "held_to")],
 }
 
 

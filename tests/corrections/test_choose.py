@@ -8,7 +8,7 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 import transfuse
-from transfuse.corrections import CORRECTIONS, candidates
+from transfuse.corrections import CORRECTIONS, candidates, choose
 from transfuse.corrections.task import Task
 from transfuse.errors import InputError
 from zoo import livened, named
@@ -77,10 +77,13 @@ def test_models_are_untouched_and_the_copy_is_of_their_kind(fusion, method):
     torch.testing.assert_close(one.state_dict(), other.state_dict(), rtol=0, atol=0)
 
 
-def test_auto_takes_the_one_that_is_nearest_to_the_parents_mean_and_says_so(fusion):
+@pytest.mark.parametrize(("clear", "all_are_tried"), [(0.0, True), (1.0, False)])
+def test_auto_takes_the_one_that_is_nearest_to_the_parents_mean_and_says_so(fusion, monkeypatch, clear, all_are_tried):
+    monkeypatch.setattr(choose, "CLEAR", clear)
     result = transfuse.correct(fusion.model, X, fusion.aligned, layout=fusion.layout)
     said = result.correction
-    assert set(said.disagreement) == {"none", *(name for name, row in CORRECTIONS.items() if row.automatic)}
+    tried = {name for name, row in CORRECTIONS.items() if row.automatic and (all_are_tried or not row.coarse)}
+    assert set(said.disagreement) == {"none", *tried}
     assert said.disagreement[said.method] == min(said.disagreement.values()) < said.disagreement["none"]
     assert f"{said.method}: distance of outputs" in str(said)
     task = Task(fusion.model, fusion.aligned, [0.5, 0.5], transfuse.activations.Batches.of(X))

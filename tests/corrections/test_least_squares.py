@@ -93,10 +93,26 @@ def test_weighted_samples_are_solved_as_by_a_solver_for_each_row(features, rows,
     assert residuals[0] == pytest.approx(float((weights * (y - z @ found.T).square()).sum()), rel=1e-9)
 
 
-def test_rows_that_no_sample_counts_for_stay():
-    z, y, start = drawn(30, 4, 2, 0, constant=False)
-    equations = Equations.of(z, y)
-    fitted = equations.solve(start, 0.1, constant=False)
+@given(st.integers(3, 9), st.integers(1, 4), st.sampled_from([1e-3, 0.1, 10.0]), st.booleans(), st.integers(0, 99))
+def test_few_weighted_samples_are_solved_as_by_a_solver_for_each_row(samples, rows, ridge, constant, seed):
+    z, y, start = drawn(samples, 12, rows, seed, constant=constant)
+    weights = 0.05 + torch.rand(samples, rows, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    few = problem_of(z, y)
+    assert isinstance(few, Few)
+    pieces = [Weighted(*three) for three in zip(z.split(2), y.split(2), weights.split(2), strict=True)]
+    found = few.solve_weighted(
+        start, few.solver(start, constant=constant)(ridge), ridge, lambda: iter(pieces), mean=float(weights.mean()),
+        constant=constant,
+    )  # fmt: skip
+    twin = explicit_weighted(z, y, weights, start, ridge, constant=constant)
+    torch.testing.assert_close(found, twin, rtol=2e-2, atol=2e-2)
+
+
+@pytest.mark.parametrize("features", [4, 40])
+def test_rows_that_no_sample_counts_for_stay(features):
+    z, y, start = drawn(30, features, 2, 0, constant=False)
+    equations = problem_of(z, y)
+    fitted = equations.solver(start, constant=False)(0.1)
     nothing = Weighted(z, y, torch.zeros_like(y))
     found = equations.solve_weighted(start, fitted, 0.1, lambda: [nothing], mean=0.0, constant=False)
     torch.testing.assert_close(found, fitted)

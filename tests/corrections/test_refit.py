@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import nn
 
-from transfuse.activations import Batches, observe
-from transfuse.corrections import slopes
+from transfuse.activations import Batches, observe, replaying
+from transfuse.corrections import pieces
 from transfuse.corrections import task as tasks
 from transfuse.corrections.refit import refit_sites
 from transfuse.corrections.task import Task
@@ -159,7 +159,8 @@ def test_what_is_kept_in_memory_changes_nothing(monkeypatch):
     results = []
     for memory in (2**30, 0):
         monkeypatch.setattr(tasks, "MEMORY", memory)
-        monkeypatch.setattr(slopes, "MEMORY", memory)
+        monkeypatch.setattr(pieces, "MEMORY", memory)
+        monkeypatch.setattr(replaying, "MEMORY", memory)
         parents = [built(named("lenet").build, seed) for seed in (0, 1)]
         x = torch.randn(30, 1, 12, 12, generator=torch.Generator().manual_seed(0)).double()
         task = Task(copy.deepcopy(parents[0]), parents, [0.5, 0.5], Batches.of(x))

@@ -2,7 +2,8 @@
 
 from .batches import Batch, Batches
 from .recurrence import Recurrence
-from .sites import Norm, Seen, observe, together
+from .replaying import Replay, Runs
+from .sites import Norm, Seen, observe, replayed, together
 from .terms import Terms, activation_terms
 
 __all__ = [
@@ -10,9 +11,12 @@ __all__ = [
     "Batches",
     "Norm",
     "Recurrence",
+    "Replay",
+    "Runs",
     "Seen",
     "Terms",
     "activation_terms",
     "observe",
+    "replayed",
     "together",
 ]

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -22,6 +23,7 @@ from torch.utils import _pytree as pytree
 from ..modules import live_tensors
 from .moves import DROPOUTS, MOVES, Moved, opened
 from .recurrence import STEPS, Recurrence, layers, slopes
+from .replaying import KEPT, Replay
 
 CONVOLUTION = ("input", "weight", "bias", "stride", "padding", "dilation", "groups")
 LAYERS = {"linear": ("input", "weight", "bias"), **dict.fromkeys(("conv1d", "conv2d", "conv3d"), CONVOLUTION)}
@@ -32,6 +34,7 @@ ELEMENTWISE = frozenset(
     {"relu", "relu6", "leaky_relu", "elu", "celu", "selu", "gelu", "silu", "mish", "softplus", "softsign", "tanh",
      "sigmoid", "logsigmoid", "hardtanh", "hardswish", "hardsigmoid", "rrelu"}
 )  # fmt: skip
+NOTHING = ""  # the name of no weight: nothing is looked for
 # Functions that look at a tensor without using its values.
 LOOKS = ("__get__", "size", "dim", "numel", "stride", "is_contiguous", "is_floating_point")
 
@@ -98,6 +101,10 @@ class Seen:
         """Whether pre-activations are used only through a nonlinearity that is known."""
         return self.recurrence is not None or (self.then is not None and not self.straight)
 
+    def without_values(self) -> Seen:
+        """The site with nothing of what went in and came out, to be kept where only its weights count."""
+        return replace(self, inputs=self.inputs.new_empty(0), output=self.output.new_empty(0), rest=None)
+
     def squared_slopes(self, pre_activations: Tensor) -> Tensor:
         """Squared slopes of the nonlinearity that follows, where it sees these pre-activations."""
         if self.recurrence is not None:
@@ -108,7 +115,7 @@ class Seen:
 
 def observe(
     model: nn.Module, call: Callable[[nn.Module], Any], *, only: str | None = None, calls: int | None = None,
-    gradients: bool = False,
+    gradients: bool = False, replay: Replay | None = None,
 ) -> list[Seen]:  # fmt: skip
     """The sites of a network in one run, in the order in which it makes them.
 
@@ -120,20 +127,31 @@ def observe(
         only: Name of the weight to look for; default: all.
         calls: The run is stopped when this many sites were seen; default: it goes to its end.
         gradients: Whether what is seen can be traced back to the weights.
+        replay: What the network gave on the same inputs before, so that only what has changed is computed.
     """
-    mode = _Observer(model, only, calls)
+    mode = _Observer(model, only, calls, replay)
     try:
         with torch.set_grad_enabled(gradients):
             with mode:
                 result = call(model)
             mode.use(pytree.tree_leaves(result))
             mode.close(list(mode.open))
+        if replay:
+            replay.complete = True
     except _Enough:
         pass
     return [
         replace(seen, shared=bool(mode.elsewhere.intersection(seen.tensors)), straight=seen.name in mode.straight)
         for seen in mode.seen
     ]
+
+
+def replayed(model: nn.Module, call: Callable[[nn.Module], Any], replay: Replay) -> Any:
+    """What a network gives, of which only what has changed since its last run on the same inputs is computed."""
+    with torch.no_grad(), _Observer(model, NOTHING, None, replay):
+        result = call(model)
+    replay.complete = True
+    return result
 
 
 def together(each: Sequence[list[Seen]]) -> list[tuple[Seen, ...]]:
@@ -149,10 +167,13 @@ class _Enough(BaseException):
 class _Observer(TorchFunctionMode):
     """Sees each function that the network calls. A site is open until its output goes elsewhere."""
 
-    def __init__(self, model: nn.Module, only: str | None, calls: int | None) -> None:
+    def __init__(self, model: nn.Module, only: str | None, calls: int | None, replay: Replay | None) -> None:
         super().__init__()
-        self.names = {id(tensor): name for name, tensor in reversed(live_tensors(model).items())}
-        self.only, self.calls = only, calls
+        tensors = live_tensors(model)
+        self.names = {id(tensor): name for name, tensor in reversed(tensors.items())}
+        self.only, self.calls, self.replay = only, calls, replay
+        if replay:
+            replay.begin({self.names[id(tensor)]: tensor for tensor in tensors.values()})
         self.open: dict[int, Seen] = {}
         self.moved: dict[int, Moved] = {}  # by what was made of the output of an open site by moving it
         self.seen: list[Seen] = []
@@ -171,6 +192,8 @@ class _Observer(TorchFunctionMode):
                 return opened(func)(*args, **kwargs)
         name = getattr(func, "__name__", "")
         leaves = [] if name in LOOKS else pytree.tree_leaves((args, kwargs))
+        if self.replay:
+            self.replay.use(self.names[id(x)] for x in (leaves or args) if id(x) in self.names)
         taken = [id(x) for x in leaves if id(x) in self.open]
         self.use(leaves[:1] if name in (*LAYERS, *STEPS, "batch_norm") else leaves)
         if taken and name == "batch_norm":
@@ -186,7 +209,8 @@ class _Observer(TorchFunctionMode):
         then = None if self.moved.keys() & set(taken) else _nonlinearity(name, func, args, kwargs)
         bent = [self.open[key] for key in taken if then]
         self.close(taken, then)
-        result = func(*args, **kwargs)
+        make = partial(func, *args, **kwargs)
+        result = self.replay.result(make) if self.replay and name in KEPT else make()
         if name in STEPS and not kwargs:
             for layer, inputs, hidden in layers(name, func, args, self.names, result[0]):
                 self._show(Seen(layer.names[1], inputs, hidden, recurrence=layer))

@@ -19,6 +19,9 @@ from ..activations import Seen
 from ..types import State
 
 FEATURES = 2**21  # numbers of features of a site that are looked at in one batch
+PLACES = (
+    4096  # of a convolution that are looked at in one batch: they are much alike, and a fit gained little from more
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,7 +42,7 @@ def parts(seen: Seen, outputs: Tensor) -> list[Part]:
 
     Of a recurrent layer, hidden states are those that the outputs drive: errors of the layer do not add up over time.
     """
-    rows = looked_at(seen, rows_of(seen, outputs))
+    rows = looked_at(seen, outputs)
     if seen.recurrence is not None:
         features = [each[rows] for each in _recurrent_features(seen, outputs)]
     elif seen.kernel:
@@ -57,15 +60,25 @@ def rows_of(seen: Seen, outputs: Tensor) -> Tensor:
     return outputs.movedim(channels, -1).reshape(-1, outputs.shape[channels])
 
 
-def looked_at(seen: Seen, rows: Tensor) -> Tensor | slice:
+def chosen_rows(seen: Seen, outputs: Tensor) -> Tensor:
+    """Outputs of a site as [samples, rows], of the samples that are looked at."""
+    values, chosen = outputs.movedim(-1 - len(seen.kernel), -1), looked_at(seen, outputs)
+    if isinstance(chosen, slice):
+        return values.reshape(-1, values.shape[-1])
+    return values[torch.unravel_index(chosen, values.shape[:-1])]
+
+
+def looked_at(seen: Seen, outputs: Tensor) -> Tensor | slice:
     """Which samples of a site are looked at: all, or so many, drawn at random, that their features stay few.
 
     The same ones whenever it is asked of a batch. A convolution sees its inputs at many places that are much alike, and
     the time that a fit takes grows with them.
     """
-    width = seen.inputs.shape[-1 - len(seen.kernel)] * math.prod(seen.kernel)
-    found = sampled(len(rows), max(FEATURES // width, 1))
-    return found if isinstance(found, slice) else found.to(rows.device)
+    channels = -1 - len(seen.kernel)
+    width = seen.inputs.shape[channels] * math.prod(seen.kernel)
+    most = max(FEATURES // width, 1)
+    found = sampled(outputs.numel() // outputs.shape[channels], min(most, PLACES) if seen.kernel else most)
+    return found if isinstance(found, slice) else found.to(outputs.device)
 
 
 def sampled(count: int, most: int) -> Tensor | slice:
@@ -77,8 +90,7 @@ def sampled(count: int, most: int) -> Tensor | slice:
 
 def rows_by_part(seen: Seen, outputs: Tensor) -> list[Tensor]:
     """Outputs of a site as [samples, rows] for each part, of the samples that are looked at."""
-    rows = rows_of(seen, outputs)
-    rows = rows[looked_at(seen, rows)]
+    rows = chosen_rows(seen, outputs)
     if seen.recurrence is not None and seen.recurrence.kind == "gru":
         units = rows.shape[1] // 4
         return list(rows.split([2 * units, units, units], 1))

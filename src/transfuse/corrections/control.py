@@ -70,8 +70,9 @@ def refitted_parent(
         True
     """
     with undisturbed(parent, *parents):
-        own = copy.deepcopy(parent)
-        task, _ = aiming(Task(own, parents, weights, batches, given=given or Given()), aim)
+        own, given = copy.deepcopy(parent), given or Given()
+        runs = given.runs.lent(parent, own)
+        task, _ = aiming(Task(own, parents, weights, batches, given=given, runs=runs), aim)
         bent = task.bent()
         for name, calls in _last_sites(task).items():
             refit_site(task, partial(task.samples, name, calls), bent=name in bent)

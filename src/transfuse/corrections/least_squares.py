@@ -23,6 +23,9 @@ RIDGES = (1e-3, 1e-2, 1e-1, 1.0, 10.0)  # that may be tried, in mean squares of 
 STEPS = 10  # of conjugate gradients, at most: each goes through all samples
 ENOUGH = 1e-4  # of the squared gradient may be left when they stop
 TINY = 1e-300  # keeps divisions by zero away
+CONSTANT = 100.0  # squares of all other features together: how large a constant counts that shall be free
+LEAST = 1e-9  # of the mean weight: a sample that counts less counts so much
+FIELDS = ("features", "outputs", "weights")
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,19 +89,11 @@ class Equations:
         """
         penalty, factor = mean * self._penalty(ridge, constant), self._factor(ridge, constant)
         left = (start - found) * penalty + _sum(each.pull(found) for each in weighted())
-        step = torch.cholesky_solve(left.T, factor).T
-        direction, size = step, (left * step).sum(1)
-        goal = ENOUGH * float(size.sum())
-        for _ in range(STEPS):
-            bent = direction * penalty + _sum(each.curve(direction) for each in weighted())
-            length = (size / (direction * bent).sum(1).clamp_min(TINY))[:, None]
-            found, left = found + length * direction, left - length * bent
-            step = torch.cholesky_solve(left.T, factor).T
-            size, before = (left * step).sum(1), size
-            if float(size.sum()) <= goal:
-                break
-            direction = step + (size / before.clamp_min(TINY))[:, None] * direction
-        return found
+        return _descended(
+            found, left,
+            lambda matrix: matrix * penalty + _sum(each.curve(matrix) for each in weighted()),
+            lambda matrix: torch.cholesky_solve(matrix.T, factor).T,
+        )  # fmt: skip
 
     def _penalty(self, ridge: float, constant: bool) -> Tensor:
         """The ridge of each feature, and a little more that keeps the equations solvable if features are all 0."""
@@ -184,8 +179,40 @@ class Few:
         self, start: Tensor, found: Tensor, ridge: float, weighted: Callable[[], Iterable[Weighted]], *, mean: float,
         constant: bool,
     ) -> Tensor:  # fmt: skip
-        """The matrix that fits best where samples count differently for every row; see `Equations`."""
-        return self.equations.solve_weighted(start, found, ridge, weighted, mean=mean, constant=constant)
+        """The matrix that fits best where samples count differently for every row; see `Equations`.
+
+        In the space of the samples it is `V = V0 + A Z` with `A (Z Z') + ridge * d * mean(w) * A / w = E`, which
+        conjugate gradients solve for all rows at once. There the feature of a constant counts as one that is large, so
+        that it is nearly free.
+        """
+        if not mean:
+            return found
+        samples = list(weighted())
+        features, outputs, weights = (torch.cat([getattr(each, key) for each in samples]) for key in FIELDS)
+        missing = (outputs - features @ start.T.to(features)).double().T
+        free = features[:, : features.shape[1] - constant]
+        size = self.features[:, : free.shape[1]].double().square().sum(0).mean()
+        penalty = ridge * size + (1e-10 * size).clamp_min(1e-30)
+        own = penalty * mean / weights.double().T.clamp_min(LEAST * mean)
+        kernel = (free @ free.T).double()
+        large = CONSTANT * kernel.diagonal().mean() if constant else 0.0
+        kernel += large
+        factor = torch.linalg.cholesky(kernel + torch.diag(penalty.expand(len(kernel))))
+
+        def inverse(matrix: Tensor) -> Tensor:
+            """What would be found if all samples counted alike."""
+            return torch.cholesky_solve(matrix.T, factor).T
+
+        begin = inverse(missing)
+        shares = _descended(
+            begin, missing - begin @ kernel - begin * own, lambda matrix: matrix @ kernel + matrix * own, inverse
+        )
+        change = (shares.to(free) @ free).double()
+        if constant:  # given all else, the best one is known
+            left = missing - shares @ (kernel - large)
+            counts = weights.double().T
+            change = torch.cat([change, ((counts * left).sum(1) / counts.sum(1).clamp_min(TINY))[:, None]], 1)
+        return start + change
 
     def _missing(self, matrix: Tensor) -> Tensor:
         """What a matrix does not make of the features."""
@@ -216,11 +243,6 @@ class Weighted:
     outputs: Tensor
     weights: Tensor
 
-    @property
-    def bytes(self) -> int:
-        """How many bytes these samples take in memory."""
-        return sum(each.numel() * each.element_size() for each in (self.features, self.outputs, self.weights))
-
     def residual(self, matrix: Tensor) -> float:
         """Weighted sum of squared differences between outputs and what a matrix [rows, d] makes of the features."""
         return float((self.weights * (self.outputs - self._made(matrix)).square()).sum())
@@ -238,6 +260,32 @@ class Weighted:
 
     def _gathered(self, rows: Tensor) -> Tensor:
         return ((self.weights * rows).T @ self.features).double()
+
+
+def _descended(
+    found: Tensor, left: Tensor, curve: Callable[[Tensor], Tensor], inverse: Callable[[Tensor], Tensor]
+) -> Tensor:
+    """The solution of linear equations for each row of a matrix, by conjugate gradients.
+
+    Args:
+        found: Where they start.
+        left: What is left of the right-hand sides there.
+        curve: Applies the equations to all rows.
+        inverse: Applies the inverse of equations that are much like these, and the same for all rows.
+    """
+    step = inverse(left)
+    direction, size = step, (left * step).sum(1)
+    goal = ENOUGH * float(size.sum())
+    for _ in range(STEPS):
+        bent = curve(direction)
+        length = (size / (direction * bent).sum(1).clamp_min(TINY))[:, None]
+        found, left = found + length * direction, left - length * bent
+        step = inverse(left)
+        size, before = (left * step).sum(1), size
+        if float(size.sum()) <= goal:
+            break
+        direction = step + (size / before.clamp_min(TINY))[:, None] * direction
+    return found
 
 
 def _sum(tensors: Iterable[Tensor]) -> Tensor:

@@ -12,7 +12,7 @@ then weighted by its slope (`slopes`).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import cache, partial
 from operator import add
 
@@ -22,8 +22,9 @@ from torch import Tensor
 from ..activations import Seen
 from .affine import has_constant, matrices, written
 from .least_squares import RIDGES, LeastSquares, problem_of
-from .slopes import PartMatrices, Samples, by_slopes, parts_of
-from .task import Sample, Task, check_numbers
+from .pieces import Piece, Samples, pieces_of
+from .slopes import PartMatrices, by_slopes
+from .task import Task, check_numbers
 
 
 def refit_sites(task: Task, *, bent: Collection[str] | None = None) -> None:
@@ -42,7 +43,8 @@ def refit_sites(task: Task, *, bent: Collection[str] | None = None) -> None:
 
 def refit_site(task: Task, samples: Samples, *, bent: bool) -> None:
     """Refit one site to its samples; without samples it stays as it is."""
-    site, fit, judge = _equations(samples())
+    pieces = pieces_of(samples, bent=bent)
+    site, fit, judge = _equations(pieces())
     if site is None or not fit or not judge:
         return
     start = matrices(site, task.state)
@@ -51,25 +53,25 @@ def refit_site(task: Task, samples: Samples, *, bent: bool) -> None:
         return
     ridge, new = best
     if bent:
-        new = by_slopes(start, new, fit, samples, ridge=ridge, constant=has_constant(site))
+        new = by_slopes(start, new, fit, pieces, ridge=ridge, constant=has_constant(site))
     mean, variance = _moments(new, fit) if site.norm else (None, None)
     task.write(written(site, task.state, new, mean=mean, variance=variance))
 
 
-def _equations(samples: Iterator[Sample]) -> tuple[Seen | None, list[LeastSquares], list[LeastSquares]]:
+def _equations(pieces: Iterable[Piece]) -> tuple[Seen | None, list[LeastSquares], list[LeastSquares]]:
     """A site, and the normal equations of its parts: from batches that fit, and from those that judge."""
-    own = None
+    site = None
     fit: list[LeastSquares] = []
     judge: list[LeastSquares] = []
-    for sample in samples:
-        own = sample.own
-        equations = [problem_of(part.features, part.outputs, sample.batch.weight) for part in parts_of(sample)]
-        check_numbers(own.name, *(numbers for each in equations for numbers in each.numbers))
-        if sample.batch.fits:
+    for piece in pieces:
+        site, batch = piece.site, piece.batch
+        equations = [problem_of(part.features, part.outputs, batch.weight) for part in piece.parts]
+        check_numbers(site.name, *(numbers for each in equations for numbers in each.numbers))
+        if batch.fits:
             fit = list(map(add, fit, equations)) if fit else equations
-        if sample.batch.judges:
+        if batch.judges:
             judge = list(map(add, judge, equations)) if judge else equations
-    return own, fit, judge
+    return site, fit, judge
 
 
 def _best_ridge(

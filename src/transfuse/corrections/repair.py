@@ -14,9 +14,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ..activations import Seen, observe, together
+from ..activations import Seen, together
 from ..modules import live_tensors
-from .affine import has_constant, matrices, parts, rows_of, written
+from .affine import chosen_rows, has_constant, matrices, parts, written
 from .task import Task, check_numbers
 
 MOST = 16.0  # the largest factor by which a unit is scaled; the smallest is one over it
@@ -95,12 +95,12 @@ def _own_moments(task: Task, name: str, calls: int) -> tuple[Seen | None, Moment
     A recurrent layer is seen on hidden states that the mean of the parents' pre-activations drives.
     """
     site, total = None, None
-    for batch in task.batches:
-        for site in observe(task.network, batch.run, only=name, calls=calls):
+    for number, batch in enumerate(task.batches):
+        for site in task.sights(number, batch, only=name, calls=calls):
             if site.recurrence is not None:
                 return _recurrent_moments(task, name, calls)
             rest = torch.zeros_like(site.output) if site.rest is None else site.rest
-            found = Moments.of([rows_of(site, value) for value in (site.output - rest, rest)])
+            found = Moments.of([chosen_rows(site, value) for value in (site.output - rest, rest)])
             total = total + found if total else found
     return site, total
 
@@ -155,11 +155,11 @@ def _parents_moments(task: Task, values: Callable[[Seen], Tensor]) -> tuple[dict
     wanted = task.sites()
     sites: dict[str, Seen] = {}
     sums: dict[str, Moments] = {}
-    for batch in task.batches:
-        for seen in together([observe(parent, batch.run) for parent in task.parents]):
+    for number, batch in enumerate(task.batches):
+        for seen in together(task.parents_sights(number, batch)):
             if seen[0].name in wanted:
                 first = sites.setdefault(seen[0].name, seen[0])
-                found = Moments.of([rows_of(first, values(each)) for each in seen])
+                found = Moments.of([chosen_rows(first, values(each)) for each in seen])
                 sums[first.name] = sums[first.name] + found if first.name in sums else found
     for name, moments in sums.items():
         check_numbers(name, moments.second)

@@ -23,7 +23,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from ..activations import observe, together
+from ..activations import together
 from ..layout import Layout
 from .affine import sampled
 from .elimination import RIDGE, eliminated, features_of, handed_out
@@ -118,7 +118,7 @@ def select_units(task: Task, *, balanced: bool = True) -> Selection:
     own = replace(task, parents=task.units.parents, carry=())
     streams = projected_streams(own, task.units.made(task.weights, task.network).problem)
     made = with_streams(task.units.made(task.weights, task.network, folding=streams), streams)
-    sites = observe(own.parents[0], next(iter(task.batches)).run)
+    sites = own.parents_sights(0, next(iter(task.batches)))[0]
     readers, wider = readers_by_space(sites, made.problem), readers_of_wider_streams(sites, made.problem)
     grams = _grams(own, [reader for by in (*readers.values(), *wider.values()) for reader in by])
     placed = _placed(wider, grams, made)
@@ -161,8 +161,8 @@ def _grams(task: Task, readers: Sequence[Reader]) -> Grams:
     together, since they go different ways through their code, are left out.
     """
     sums: dict[tuple[str, str], Tensor] = {}
-    for batch in (batch for batch in task.batches if batch.fits):
-        sites = together([observe(parent, batch.run) for parent in task.parents])
+    for number, batch in ((number, batch) for number, batch in enumerate(task.batches) if batch.fits):
+        sites = together(task.parents_sights(number, batch))
         read = [{name: value for seen in each for name, value in inputs_of(seen).items()}
                 for each in zip(*sites, strict=True)]  # fmt: skip
         for reader in (each for each in readers if all(each.tensor in inputs for inputs in read) and read):

@@ -17,26 +17,18 @@ from operator import attrgetter
 from torch import Tensor
 
 from ..activations import Batch
-from .affine import Part, parts, rows_by_part
 from .least_squares import LeastSquares, Weighted
-from .task import MEMORY, Sample
+from .pieces import Piece
 
 FLOOR = 0.05  # added to every squared slope, in mean squared slopes
-Samples = Callable[[], Iterator[Sample]]
 PartMatrices = Sequence[Tensor]  # of a site: the matrix of each of its parts
-Piece = tuple[Batch, list[Weighted]]  # a batch, and the weighted samples of each part
-
-
-def parts_of(sample: Sample) -> list[Part]:
-    """The parts of a site in one sample: features, with the outputs that they shall give."""
-    return parts(sample.own, sample.target if sample.own.rest is None else sample.target - sample.own.rest)
 
 
 def by_slopes(
     start: PartMatrices,
     new: PartMatrices,
     fit: Sequence[LeastSquares],
-    samples: Samples,
+    pieces: Callable[[], Iterable[Piece]],
     *,
     ridge: float,
     constant: bool,
@@ -47,17 +39,19 @@ def by_slopes(
         start: The matrices before.
         new: The matrices that were fitted without weights.
         fit: The normal equations of each part.
-        samples: The samples of the site.
+        pieces: What all batches show of the site, slopes included.
         ridge: The ridge with which the equations were solved.
         constant: Whether the last feature is a constant.
     """
-    mean = _mean_slope(samples())
-    pieces = _replayed(lambda: _weighted(samples(), FLOOR * mean))
+    mean = _mean_slope(pieces())
     fits, judges = attrgetter("fits"), attrgetter("judges")
 
     def chosen(number: int, which: Callable[[Batch], bool]) -> Iterator[Weighted]:
-        """The parts of one number of the batches that are asked for."""
-        return (parts[number] for batch, parts in pieces() if which(batch))
+        """The parts of one number of the batches that are asked for, weighted by squared slopes and a floor."""
+        for piece in pieces():
+            if which(piece.batch):
+                part, slopes = piece.parts[number], piece.slopes[number]
+                yield Weighted(part.features, part.outputs, piece.batch.weight * (slopes + FLOOR * mean))
 
     found = [
         eqs.solve_weighted(
@@ -73,32 +67,11 @@ def by_slopes(
     return tried[residuals.index(min(residuals))]
 
 
-def _mean_slope(samples: Iterator[Sample]) -> float:
+def _mean_slope(pieces: Iterable[Piece]) -> float:
     """The mean squared slope at the targets of all samples."""
     total = count = 0.0
-    for sample in samples:
-        slopes = sample.own.squared_slopes(sample.target)
-        total, count = total + sample.batch.weight * float(slopes.sum()), count + sample.batch.weight * slopes.numel()
+    for piece in pieces:
+        for slopes in piece.slopes:
+            total += piece.batch.weight * float(slopes.sum())
+            count += piece.batch.weight * slopes.numel()
     return total / count
-
-
-def _weighted(samples: Iterator[Sample], floor: float) -> Iterator[Piece]:
-    """Each sample's parts, weighted by squared slopes and a floor."""
-    for sample in samples:
-        slopes = rows_by_part(sample.own, sample.own.squared_slopes(sample.target))
-        weights = [sample.batch.weight * (each + floor) for each in slopes]
-        pairs = zip(parts_of(sample), weights, strict=True)
-        yield sample.batch, [Weighted(part.features, part.outputs, each) for part, each in pairs]
-
-
-def _replayed(
-    make: Callable[[], Iterator[Piece]],
-) -> Callable[[], Iterable[Piece]]:
-    """Pieces that can be gone through again and again: kept in memory if they are small, else made anew each time."""
-    kept, size = [], 0
-    for piece in make():
-        kept.append(piece)
-        size += sum(each.bytes for each in piece[1])
-        if size > MEMORY:
-            return make
-    return lambda: kept

@@ -21,7 +21,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from ..activations import Seen, observe, together
+from ..activations import Seen, together
 from ..barycenter import Problem
 from ..layout.moving import Pair
 from .affine import rows_of, sampled
@@ -100,8 +100,8 @@ def _products_by_layer(task: Task, problem: Problem, space: str) -> list[Tensor]
                if pair.target.side == "produces" and pair.target.axis == 0}  # fmt: skip
     sums: list[Tensor] = []
     count = 0.0
-    for batch in (batch for batch in task.batches if batch.fits):
-        sites = together([observe(parent, batch.run) for parent in task.parents])
+    for number, batch in ((number, batch) for number, batch in enumerate(task.batches) if batch.fits):
+        sites = together(task.parents_sights(number, batch))
         added = [each for each in sites if each[0].name in writers and each[0].rest is not None]
         between = [_beside(each, writers[each[0].name], before=True) for each in added[:1]]
         between += [_beside(each, writers[each[0].name]) for each in added]

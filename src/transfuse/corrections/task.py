@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor, nn
 
-from ..activations import Batch, Batches, Seen, observe, together
+from ..activations import Batch, Batches, Runs, Seen, observe, replayed, together
 from ..errors import InputError
 from ..modules import live_tensors, numbers_in, tensors_in
 from ..types import State
@@ -38,15 +38,21 @@ class Sample:
 
 @dataclass(frozen=True, eq=False)
 class Given:
-    """What networks that do not change give on batches: each is run once on each, however often it is asked for."""
+    """What networks that do not change give on batches: each is run once on each, however often it is asked for.
+
+    Args:
+        kept: By network and number of a batch, the outputs.
+        runs: What the networks give at their layers.
+    """
 
     kept: dict[tuple[nn.Module, int], list[Tensor]] = field(default_factory=dict)
+    runs: Runs = field(default_factory=Runs)
 
     def by(self, model: nn.Module, number: int, batch: Batch) -> list[Tensor]:
         """The outputs of a network on the batch of some number; computed again where they are too much to keep."""
         if (model, number) not in self.kept:
-            with torch.no_grad():
-                found = [tensor.clone() for tensor in tensors_in(batch.run(model))]  # it may write to them again
+            result = replayed(model, batch.run, self.runs.of(model, number))
+            found = [tensor.clone() for tensor in tensors_in(result)]  # it may write to them again
             if sum(x.nbytes for each in (*self.kept.values(), found) for x in each) > MEMORY:
                 return found
             self.kept[model, number] = found
@@ -70,6 +76,7 @@ class Task:
         reach: How far the parents' scores reach above their mean, where the aim is their evidence.
         ends: Names of the weights whose sites give the outputs, where the aim is another than the mean.
         given: What the parents give on the batches.
+        runs: What the network gave at its layers on the batches, so that only what has changed is computed again.
         seed: For what is random.
     """
 
@@ -84,6 +91,7 @@ class Task:
     reach: float = 1.0
     ends: frozenset[str] = frozenset()
     given: Given = field(default_factory=Given)
+    runs: Runs = field(default_factory=Runs)
     seed: int = 0
 
     def sites(self) -> dict[str, int]:
@@ -91,26 +99,44 @@ class Task:
 
         A site is left out if one of its tensors is used in another way, or by another site: it cannot be changed alone.
         """
-        found = observe(self.network, next(iter(self.batches)).run)
+        found = self.first_sights()
         users = Counter(tensor for _, tensors in {(seen.name, seen.tensors) for seen in found} for tensor in tensors)
         alone = [seen for seen in found if not seen.shared and all(users[tensor] == 1 for tensor in seen.tensors)]
         return dict(Counter(seen.name for seen in alone))
 
+    def first_sights(self) -> list[Seen]:
+        """The sites of the network on the first batch, in the order in which it makes them."""
+        return self.sights(0, next(iter(self.batches)))
+
+    def sights(self, number: int, batch: Batch, *, only: str | None = None, calls: int | None = None) -> list[Seen]:
+        """The sites of the network, as it is now, on the batch of some number: all, or some calls of one."""
+        return observe(self.network, batch.run, only=only, calls=calls, replay=self.runs.of(self.network, number))
+
+    def parents_sights(
+        self, number: int, batch: Batch, *, only: str | None = None, calls: int | None = None
+    ) -> list[list[Seen]]:
+        """The same of each parent."""
+        runs = self.given.runs
+        return [
+            observe(parent, batch.run, only=only, calls=calls, replay=runs.of(parent, number))
+            for parent in self.parents
+        ]
+
     def outputs(self) -> frozenset[str]:
         """Names of the weights whose sites give the outputs of the network; empty if something follows them all."""
         first, sites = next(iter(self.batches)), self.sites()
-        results = tensors_in(first.run(self.network))
-        seen = [each for each in observe(self.network, first.run) if each.name in sites]
+        results = tensors_in(replayed(self.network, first.run, self.runs.of(self.network, 0)))
+        seen = [each for each in self.first_sights() if each.name in sites]
         return frozenset(each.name for each in seen if any(torch.equal(each.output, result) for result in results))
 
     def bent(self) -> set[str]:
         """Names of the weights of sites whose pre-activations are used only through a nonlinearity that is known."""
-        found = observe(self.network, next(iter(self.batches)).run)
+        found = self.first_sights()
         return {seen.name for seen in found} - {seen.name for seen in found if not seen.bent}
 
     def left_out(self) -> list[str]:
         """Names of the weights that no correction of sites changes."""
-        found = observe(self.network, next(iter(self.batches)).run)
+        found = self.first_sights()
         sites = self.sites()
         changed = {tensor for seen in found if seen.name in sites for tensor in seen.tensors}
         return [name for name, tensor in self.network.named_parameters() if tensor.dim() > 1 and name not in changed]
@@ -118,16 +144,12 @@ class Task:
     def remembered(self) -> list[tuple[Batch, Means]] | None:
         """All batches with the parents' mean pre-activations at all sites; nothing if that is too much to keep."""
         found: list[tuple[Batch, Means]] = []
-        for batch in self.batches:
-            found.append((batch, self._means(batch)))
+        for number, batch in enumerate(self.batches):
+            found.append((batch, self.means_of(self.parents_sights(number, batch))))
             values = [value for values in found[-1][1].values() for value in values]
             if self.batches.count * sum(value.numel() * value.element_size() for value in values) > MEMORY:
                 return None
         return found
-
-    def _means(self, batch: Batch, only: str | None = None, calls: int | None = None) -> Means:
-        """The parents' mean pre-activations on one batch, at one site or at all."""
-        return self.means_of([observe(parent, batch.run, only=only, calls=calls) for parent in self.parents])
 
     def means_of(self, each: Sequence[list[Seen]]) -> Means:
         """The mean pre-activations of the parents, from the sites that each of them showed on one batch."""
@@ -164,9 +186,9 @@ class Task:
         A batch on which the networks apply the weight a different number of times shows nothing.
         """
         batches: Iterable[tuple[Batch, Means | None]] = remembered or ((batch, None) for batch in self.batches)
-        for batch, known in batches:
-            targets = (known or self._means(batch, name, calls)).get(name, ())
-            own = observe(self.network, batch.run, only=name, calls=calls)
+        for number, (batch, known) in enumerate(batches):
+            means = known or self.means_of(self.parents_sights(number, batch, only=name, calls=calls))
+            targets, own = means.get(name, ()), self.sights(number, batch, only=name, calls=calls)
             if len(own) == len(targets):
                 yield from (Sample(each, target, batch) for each, target in zip(own, targets, strict=True))
 

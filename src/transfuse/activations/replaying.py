@@ -1,0 +1,127 @@
+"""Replays: runs of a network on the same inputs, again and again, of which only what has changed is computed.
+
+A correction changes a network layer by layer, and runs it before each. What comes before the first tensor that has
+changed is as it was, so what the layers gave there is kept, and given once more; all else that the network does, its
+code included, is done again. Of a network that does not change, as a parent, nothing is computed twice but what is
+cheap.
+
+In: a network, and the number of a batch. Out: a `Replay`, for `observe`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils import _pytree as pytree
+
+from ..modules import live_tensors
+from .recurrence import STEPS
+
+MEMORY = 2**30  # bytes of activations that are kept for one set of runs; what comes beyond them is computed again
+_CONVOLUTIONS = tuple(f"conv{axes}d" for axes in (1, 2, 3))
+_POOLS = tuple(f"{kind}_pool{axes}d" for kind in ("max", "avg", "adaptive_max", "adaptive_avg") for axes in (1, 2, 3))
+# Functions whose results are kept: they take much longer than a copy of what they give, and write to nothing.
+KEPT = frozenset({"linear", *_CONVOLUTIONS, *_POOLS, *STEPS, "scaled_dot_product_attention"})
+_UNKNOWN = count(1)
+
+
+@dataclass(eq=False)
+class Memory:
+    """How many more bytes may be kept."""
+
+    left: int = field(default_factory=lambda: MEMORY)
+
+
+@dataclass(eq=False)
+class Replay:
+    """What a network gave at its layers in its last run on one batch; it changes with every run.
+
+    Args:
+        memory: What may be kept.
+        results: What each function that counts has given, in the order of the run.
+        first: By tensor of the network: how many results there were when it was first used.
+        stamps: By tensor of the network: which one it is, and how often it had been written to.
+        complete: Whether the last run went to its end, so that all uses of tensors were seen.
+        full: Whether there was no room for all results.
+        at: How many functions that count the present run has come to.
+    """
+
+    memory: Memory = field(default_factory=Memory)
+    results: list[Any] = field(default_factory=list)
+    first: dict[str, int] = field(default_factory=dict)
+    stamps: dict[str, tuple[int, int]] = field(default_factory=dict)
+    complete: bool = False
+    full: bool = False
+    at: int = 0
+
+    def lent(self, tensors: Mapping[str, Tensor]) -> Replay:
+        """The same for a copy of the network, which has these tensors, and goes on with no memory of its own."""
+        own = {name: (id(x), _writes(x)) for name, x in tensors.items()}
+        stamps = {name: own[name] for name in self.stamps}
+        return Replay(Memory(0), list(self.results), dict(self.first), stamps, self.complete)
+
+    def begin(self, tensors: Mapping[str, Tensor]) -> None:
+        """Begin a run: what was computed with tensors that have changed since is forgotten."""
+        stamps = {name: (id(x), _writes(x)) for name, x in tensors.items()}
+        changed = stamps.items() - self.stamps.items() if self.stamps else ()
+        unseen = 0 if self.complete else len(self.results)
+        valid = min((self.first.get(name, unseen) for name, _ in changed), default=len(self.results))
+        self.memory.left += sum(_size(result) for result in self.results[valid:])
+        del self.results[valid:]
+        self.first = {name: number for name, number in self.first.items() if number < valid}
+        self.stamps, self.complete, self.full, self.at = stamps, False, False, 0
+
+    def use(self, names: Iterable[str]) -> None:
+        """Note which tensors of the network a function takes."""
+        for name in names:
+            self.first.setdefault(name, self.at)
+
+    def result(self, make: Callable[[], Any]) -> Any:
+        """What a function that counts gives: as it was kept, or made now."""
+        self.at += 1
+        if self.at <= len(self.results):
+            return _copied(self.results[self.at - 1])
+        made = make()
+        self.full = self.full or _size(made) > self.memory.left  # what follows a gap cannot be kept
+        if not self.full:
+            self.results.append(_copied(made))
+            self.memory.left -= _size(made)
+        return made
+
+
+@dataclass(eq=False)
+class Runs:
+    """The replays of networks on batches, which share the memory that may be used."""
+
+    memory: Memory = field(default_factory=Memory)
+    replays: dict[tuple[nn.Module, int], Replay] = field(default_factory=dict)
+
+    def of(self, model: nn.Module, number: int) -> Replay:
+        """The replay of a network on the batch of some number."""
+        return self.replays.setdefault((model, number), Replay(self.memory))
+
+    def lent(self, model: nn.Module, twin: nn.Module) -> Runs:
+        """The runs of a network for a copy of it, whose tensors have the same names."""
+        tensors = live_tensors(twin)
+        found = {(twin, number): replay.lent(tensors) for (of, number), replay in self.replays.items() if of is model}
+        return Runs(Memory(0), found)
+
+
+def _writes(tensor: Tensor) -> int:
+    """How often a tensor was written to; where that is not counted, in inference mode, another number each time."""
+    return -next(_UNKNOWN) if tensor.is_inference() else tensor._version
+
+
+def _copied(result: Any) -> Any:
+    """A copy, for the network may write to what a function gives it."""
+    return pytree.tree_map_only(Tensor, torch.clone, result)
+
+
+def _size(result: Any) -> int:
+    """Bytes of all tensors in a result."""
+    return sum(x.nbytes for x in pytree.tree_leaves(result) if isinstance(x, Tensor))

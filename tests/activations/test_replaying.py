@@ -1,0 +1,105 @@
+"""A run that is replayed shows what a run shows that is computed, whatever has changed in between."""
+
+import copy
+
+import pytest
+import torch
+from torch import nn
+
+from transfuse.activations import Replay, observe
+from transfuse.activations.replaying import Memory
+from zoo import ZOO, call, livened, named
+
+
+def shown(model, inputs, **options):
+    """What is seen of a network: at each site, by its name, what goes in and what comes out."""
+    found = observe(model, lambda each: call(each, inputs), **options)
+    values = [{"in": seen.inputs, "out": seen.output, "rest": seen.rest} for seen in found]
+    return {f"{number} {seen.name} {key}": value for number, (seen, each) in enumerate(zip(found, values, strict=True))
+            for key, value in each.items() if value is not None}  # fmt: skip
+
+
+def changed(tensor):
+    with torch.no_grad():
+        tensor += 0.1 * torch.randn_like(tensor)
+
+
+@pytest.mark.filterwarnings("ignore:LSTM with projections")
+@pytest.mark.parametrize("name", [row.name for row in ZOO][1::4])
+def test_a_replay_shows_what_the_network_computes_after_each_change(name):
+    torch.manual_seed(0)
+    model, inputs = livened(named(name).build()).eval(), named(name).inputs()
+    replay = Replay()
+    sites = shown(model, inputs)
+    torch.testing.assert_close(shown(model, inputs, replay=replay), sites, rtol=0, atol=0)
+    torch.testing.assert_close(shown(model, inputs, replay=replay), sites, rtol=0, atol=0)
+    names = [key.split()[1] for key in sites]
+    for number, tensor in enumerate(each for each in model.parameters() if each.is_floating_point()):
+        changed(tensor)
+        only = {"only": names[number % len(names)], "calls": 1} if number % 2 and names else {}
+        torch.testing.assert_close(
+            shown(model, inputs, replay=replay, **only), shown(model, inputs, **only), rtol=0, atol=0
+        )
+
+
+class Convolutions(nn.Module):
+    """Convolutions with norms, a skip connection, and functions that write to what they get."""
+
+    def __init__(self):
+        super().__init__()
+        self.one, self.two = nn.Conv2d(2, 4, 3, padding=1), nn.Conv2d(4, 4, 3, padding=1, bias=False)
+        self.norm, self.pool, self.last = nn.BatchNorm2d(4), nn.MaxPool2d(2), nn.Linear(16, 3)
+
+    def forward(self, x):
+        x = self.one(x).relu_()
+        x = self.norm(self.two(x)).add_(x).relu_()
+        return self.last(self.pool(x).flatten(1))
+
+
+def test_only_what_comes_after_a_change_is_computed_again(monkeypatch):
+    model, x, replay = livened(Convolutions()).eval(), torch.randn(5, 2, 4, 4), Replay()
+    computed = []
+    result = Replay.result
+    monkeypatch.setattr(
+        Replay, "result", lambda self, make: result(self, lambda: computed.append(make.func.__name__) or make())
+    )
+    for change, expected in (
+        (None, ["conv2d", "conv2d", "max_pool2d", "linear"]),
+        (None, []),
+        (model.last.bias, ["linear"]),
+        (model.norm.running_mean, ["max_pool2d", "linear"]),
+        (model.two.weight, ["conv2d", "max_pool2d", "linear"]),
+        (model.one.bias, ["conv2d", "conv2d", "max_pool2d", "linear"]),
+    ):
+        if change is not None:
+            changed(change)
+        computed.clear()
+        torch.testing.assert_close(shown(model, x, replay=replay), shown(model, x), rtol=0, atol=0)
+        assert computed == expected
+
+
+@pytest.mark.parametrize("room", [0, 400, 2000])
+def test_what_there_is_no_room_for_is_computed_again(room):
+    model, x, memory = livened(Convolutions()).eval(), torch.randn(5, 2, 4, 4), Memory(room)
+    replays = [Replay(memory), Replay(memory)]
+    for change in (model.last.bias, model.two.weight):
+        changed(change)
+        for replay in replays:
+            torch.testing.assert_close(shown(model, x, replay=replay), shown(model, x), rtol=0, atol=0)
+            kept = sum(tensor.nbytes for each in replays for tensor in each.results)
+            assert memory.left == room - kept >= 0
+
+
+def test_tensors_whose_writes_are_not_counted_are_taken_for_changed():
+    with torch.inference_mode():
+        model, x, replay = copy.deepcopy(livened(Convolutions()).eval()), torch.randn(5, 2, 4, 4), Replay()
+        for tensor in (model.last.bias, model.two.weight, model.one.weight):
+            tensor += 1.0
+            torch.testing.assert_close(shown(model, x, replay=replay), shown(model, x), rtol=0, atol=0)
+
+
+def test_a_layer_that_is_replaced_is_computed_again():
+    model, x, replay = livened(Convolutions()).eval(), torch.randn(5, 2, 4, 4), Replay()
+    shown(model, x, replay=replay)
+    model.two.bias = nn.Parameter(torch.ones(4))
+    torch.testing.assert_close(shown(model, x, replay=replay), shown(model, x), rtol=0, atol=0)
