@@ -21,7 +21,9 @@ from torch import Tensor
 
 RIDGES = (1e-3, 1e-2, 1e-1, 1.0, 10.0)  # that may be tried, in mean squares of a feature
 STEPS = 10  # of conjugate gradients, at most: each goes through all samples
-ENOUGH = 1e-4  # of the squared gradient may be left when they stop
+ENOUGH = (
+    1e-2  # of the squared gradient may be left when they stop: with 1e-4 networks came no nearer, in twice the steps
+)
 TINY = 1e-300  # keeps divisions by zero away
 CONSTANT = 100.0  # squares of all other features together: how large a constant counts that shall be free
 LEAST = 1e-9  # of the mean weight: a sample that counts less counts so much
@@ -194,7 +196,7 @@ class Few:
         size = self.features[:, : free.shape[1]].double().square().sum(0).mean()
         penalty = ridge * size + (1e-10 * size).clamp_min(1e-30)
         own = penalty * mean / weights.double().T.clamp_min(LEAST * mean)
-        kernel = (free @ free.T).double()
+        kernel = free.double() @ free.double().T
         large = CONSTANT * kernel.diagonal().mean() if constant else 0.0
         kernel += large
         factor = torch.linalg.cholesky(kernel + torch.diag(penalty.expand(len(kernel))))
