@@ -60,9 +60,9 @@ KINDS = {
     ),
     # Nguyen et al. (2021) fuse a VGG13 with a narrower VGG11, on CIFAR-10, without norms and biases; here in small.
     "cifar10-vgg": Kind(
-        "CIFAR-10 VGG11 and VGG13", Build("vgg", {"convolutions": (1, 1, 2, 2, 2), "width": 12}),
-        Build("vgg", {"convolutions": (2, 2, 2, 2, 2), "width": 12}), Data("cifar10", train=20_000),
-        replace(TRAINING, epochs=8),
+        "CIFAR-10 VGG11 and VGG13", Build("vgg", {"convolutions": (1, 1, 2, 2, 2), "width": 8}),
+        Build("vgg", {"convolutions": (2, 2, 2, 2, 2), "width": 8}), Data("cifar10", train=20_000),
+        replace(TRAINING, epochs=5),
     ),
 }  # fmt: skip
 

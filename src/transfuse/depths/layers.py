@@ -38,6 +38,7 @@ class Layer:
         chained: Whether it is a linear or convolution layer that can be an identity by itself.
         added: Whether it is a residual block whose sum is made outside of it: with all its parameters 0 it gives 0.
         grams: Products [samples, samples] for each two samples, centred, of what goes in and of what comes out.
+        weights: Its parameters, each by the number of its module in `parts` and the name in that.
     """
 
     parts: tuple[str, ...]
@@ -48,6 +49,7 @@ class Layer:
     chained: bool
     added: bool
     grams: tuple[Tensor, Tensor]
+    weights: Mapping[str, Tensor]
 
     @property
     def name(self) -> str:
@@ -118,7 +120,9 @@ def _layer(model: nn.Module, calls: Mapping[str, Call], parts: tuple[str, ...], 
         chained=type(modules[0]) in CHAINED and getattr(modules[0], "groups", 1) == 1 and once,
         added=blocks.get(parts[0]) == ADDED,
         grams=(_gram(first[0]), _gram(last[1])),
-    )
+        weights={f"{number}.{name}": tensor.detach() for number, module in enumerate(modules)
+                 for name, tensor in module.named_parameters()},
+    )  # fmt: skip
 
 
 def _joined(model: nn.Module, calls: Mapping[str, Call], found: list[Layer], name: str) -> list[Layer] | None:

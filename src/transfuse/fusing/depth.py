@@ -33,11 +33,13 @@ def of_one_depth(
     *,
     synthetic: bool,
     seed: int,
+    terms: str | None = None,
 ) -> tuple[list[nn.Module], Depths | None]:
     """Models in the depth of the target, or of the deepest of them, and what was done to them; nothing if nothing was.
 
     The deepest one is the default since a shallower network can grow and compute the same, while a deeper one that
-    loses layers does not.
+    loses layers does not. Layers are compared by what they compute, even where units are matched by their weights; only
+    `terms` that are asked for say otherwise.
 
     Raises:
         InputError: there are no example inputs, or the layers of a model cannot be put beside those of the target.
@@ -53,7 +55,7 @@ def of_one_depth(
         )
     like = wanted[0] if wanted else max(models, key=depth_of)
     inputs = _inputs([like, *models], example, data, synthetic=synthetic, seed=seed)
-    return brought_to(like, models, inputs)
+    return brought_to(like, models, inputs, likeness=terms or "activations")
 
 
 def _inputs(

@@ -113,7 +113,9 @@ class Given:
             target = unwrapped(target)
             check_copies(target, "target")
         data = None if how.data is None else Batches.of(how.data, forward=how.forward)
-        own, depths = of_one_depth(own, target, how.example, data, synthetic=how.synthetic, seed=how.seed)
+        own, depths = of_one_depth(
+            own, target, how.example, data, synthetic=how.synthetic, seed=how.seed, terms=how.terms
+        )
         wide = [*own, target] if isinstance(target, nn.Module) else own
         layout = how.layout or traced_layout(wide, how.example_inputs, how.outputs)
         states = _detached(own)

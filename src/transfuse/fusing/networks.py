@@ -39,7 +39,7 @@ from .correcting import Parents, corrected
 from .depth import lent
 from .given import Given, Wanted
 from .heads import CLASSES, HEADS, Classes, checked_heads
-from .inputs import Inputs, TermsName
+from .inputs import Inputs, TermsName, check_terms
 from .joining import calibrated
 from .pipeline import fused_states
 from .results import FusedStates, Fusion, Network
@@ -77,7 +77,8 @@ def fuse(  # noqa: PLR0913
             along the first dimension), an iterable of batches, or a `DataLoader`. Of a tuple the first element counts,
             a dict holds keyword arguments.
         terms: What units are matched by: `weights`, `activations` of the data, or `both`; default: `both` if there is
-            data, unless the method says.
+            data, unless the method says. Layers of models of other depths are put beside each other by the same; by
+            default by `activations`, on inputs that are drawn where there is no data.
         correct: The correction at the end: a row of `transfuse.CORRECTIONS`, `auto` (the one that is judged best
             without labels) or `none`; default: what the method says (`auto` ends with one, published methods do not).
         synthetic: Without data, correct by synthetic inputs, if that is judged an improvement; networks with
@@ -150,6 +151,7 @@ def fused_networks(models: Sequence[Network], chosen: Chosen, wanted: Wanted) ->
     started = time.perf_counter()
     if wanted.budget is not None and wanted.target is not None:
         raise InputError("target and budget both say how wide the result is; pass one of them")
+    check_terms(wanted.terms)
     row, aim = chosen.row, checked_heads(wanted.heads, wanted.classes, wanted.correction.aim)
     wanted = replace(wanted, correction=replace(wanted.correction, aim=aim))
     with alone():
