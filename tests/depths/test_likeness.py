@@ -109,15 +109,18 @@ def test_weights_of_other_widths_can_be_compared():
     torch.testing.assert_close(grown(inputs_of("resnet")), wide(inputs_of("resnet")), rtol=1e-9, atol=1e-9)
 
 
+def chain(layers, last):
+    """Linear layers with ReLU, and a last one without."""
+    return nn.Sequential(*(each for layer in layers for each in (copy.deepcopy(layer), nn.ReLU())), copy.deepcopy(last))
+
+
 def test_the_terms_of_a_fusion_say_what_layers_are_compared_by():
-    """Two chains whose layers compute alike but do not look alike, and the other way round."""
-    chain = lambda layers: nn.Sequential(*(x for each in layers for x in (each, nn.ReLU())), nn.Linear(4, 4))  # noqa: E731
     torch.manual_seed(0)
-    one, two, flat = nn.Linear(4, 4), nn.Linear(4, 4), nn.Linear(4, 4)
+    one, two, flat, last = (nn.Linear(4, 4) for _ in range(4))
     with torch.no_grad():
         flat.weight.copy_(torch.eye(4))
         flat.bias.zero_()
-    shallow, deep = chain([one, two]), chain([copy.deepcopy(one), flat, copy.deepcopy(two)])
+    shallow, deep = chain([one, two], last), chain([one, flat, two], last)
     x = torch.randn(50, 4)
     fusion = transfuse.fuse([shallow, deep], x, terms="weights", correct="none")
     assert fusion.depths.changes[0].grown == ("2",)
