@@ -75,7 +75,9 @@ def shuffled_and_deepened(name):
 
 
 @EACH
-@pytest.mark.parametrize("name", ["perceptron", *(pytest.param(name, marks=pytest.mark.long) for name in ("vgg", "resnet"))])
+@pytest.mark.parametrize(
+    "name", ["perceptron", *(pytest.param(name, marks=pytest.mark.long) for name in ("vgg", "resnet"))]
+)
 def test_layers_that_were_planted_are_found(name, likeness):
     """A network loses just the layers that it grew, though its units stand in another order."""
     shallow, deep, planted = shuffled_and_deepened(name)

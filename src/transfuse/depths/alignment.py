@@ -16,6 +16,7 @@ from itertools import pairwise
 from math import inf
 
 from ..errors import InputError
+from .blocks import NORMED
 from .layers import Layer
 from .likeness import Likeness
 
@@ -82,7 +83,7 @@ def _cost(one: Layer, other: Layer, likeness: Likeness) -> float:
 def _skip(before: Layer, layer: Layer) -> float:
     """What it costs to leave out a layer of the deeper network, or to grow it in the other one."""
     if layer.residual:
-        return 0.0
+        return 0.0 if layer.block != NORMED or before.ends_in_norm else inf
     chain = layer.chained and before.chained and layer.kind[0][0] == before.kind[0][0]
     if not chain or layer.places[0] != layer.places[1]:
         return inf
@@ -98,8 +99,9 @@ def _unaligned(
     reason = (
         f"nothing in the deeper one is of the kind of {', '.join(alone)}"
         if alone
-        else f"of the deeper one {', '.join(rigid)} cannot be left without a partner (only residual blocks and linear "
-        "or convolution layers of stride 1 inside a chain can), and in this order they have none"
+        else f"of the deeper one {', '.join(rigid)} cannot be left without a partner (only residual blocks, post-norm "
+        "ones behind a layer norm, and linear or convolution layers of stride 1 inside a chain can), and in this order "
+        "they have none"
     )
     told = [", ".join(f"{each.name} ({each.kind[0][0]})" for each in layers) for layers in (shallow, deep)]
     return (

@@ -50,7 +50,8 @@ class Change:
     def __str__(self) -> str:
         """What was grown or lost, and what that changed, in a line."""
         done = f"grew {', '.join(self.grown)}" if self.grown else f"lost {', '.join(self.lost)}"
-        kept = "computes the same" if self.difference <= EXACT else "computes about the same"
+        near = "about the same" if self.difference <= HOPELESS else "something else"
+        kept = f"computes {'the same' if self.difference <= EXACT else near}"
         counts = f"{self.layers[0]} layers became {self.layers[1]}"
         return f"{counts}: it {done} and {kept} (outputs differ by {self.difference:.1g})"
 
