@@ -68,7 +68,7 @@ def grown_by(pairs: Pairs, batches: Batches) -> Grown:
 
 
 def _needed(pairs: Pairs, batches: Batches) -> dict[int, set[str]]:
-    """For each block that is grown the tensors that cannot be any: the later ones, which end its branches, and norms."""
+    """For each block that is grown the tensors that are not free: the later ones, which end its branches, and norms."""
     blocks = [number for number in pairs.single if not pairs.above[number].chained]
     if not blocks:
         return {}

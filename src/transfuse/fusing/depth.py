@@ -25,7 +25,7 @@ MOST_BATCHES = 10  # of the data that layers are compared and fitted by: a thous
 COMPARED = 500  # samples that are drawn, in five batches: on the first one layers are compared, on all outputs
 
 
-def of_one_depth(
+def of_one_depth(  # noqa: PLR0913
     models: Sequence[nn.Module],
     target: Any,
     example: Arguments | None,
