@@ -75,7 +75,8 @@ class Job:
         Raises:
             InputError: there are other numbers of weights, or the target cannot have these widths.
         """
-        states, layout = [as_lazy(state) for state in self.states], self.layout
+        states: list[State] = [as_lazy(state) for state in self.states]
+        layout = self.layout
         if self.joined is not None:
             states, layout = self.joined.all_placed(states), self.joined.layout(self.layout)
         if self.apart:  # only one of them has the layout before they are brought to one depth, which takes modules

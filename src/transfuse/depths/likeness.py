@@ -81,7 +81,8 @@ def _singular_values(matrix: Tensor) -> Tensor:
     """Singular values by the products of the shorter side, which a vocabulary's embedding has few of."""
     matrix = matrix.double()
     gram = matrix @ matrix.T if matrix.shape[0] <= matrix.shape[1] else matrix.T @ matrix
-    return torch.linalg.eigvalsh(gram).clamp_min(0).sqrt()
+    squares: Tensor = torch.linalg.eigvalsh(gram)
+    return squares.clamp_min(0).sqrt()
 
 
 def _cosine(one: Tensor, other: Tensor) -> float:
