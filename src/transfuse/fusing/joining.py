@@ -114,7 +114,8 @@ def calibrated(joined: Joined, models: Sequence[nn.Module], batches: Batches, *,
         synthetic: Whether they are synthetic, so that models which seem nearly alike are left as they are.
     """
     with undisturbed(*models), torch.no_grad():
-        scores = [_scores(model, batches) for model in models]
+        counts = [len(places) for places in joined.heads.places]
+        scores = [_scores(model, batches, count) for model, count in zip(models, counts, strict=True)]
     known = [each for each in scores if each is not None]
     if len(known) < len(models):
         return joined
@@ -155,9 +156,11 @@ def _median(values: Tensor, chosen: Tensor) -> float:
     return float((values[chosen] if int(chosen.sum()) >= FEWEST else values).median())
 
 
-def _scores(model: nn.Module, batches: Batches) -> Tensor | None:
-    """The class scores [samples, classes] that a model gives on inputs; nothing if its outputs are none."""
-    found = [tensors_in(batch.run(model)) for batch in batches]
-    if not all(len(each) == 1 and are_class_scores(each[0]) for each in found):
-        return None
-    return torch.cat([each[0] for each in found]).double()
+def _scores(model: nn.Module, batches: Batches, count: int) -> Tensor | None:
+    """The scores [samples, classes] of so many classes that a model gives on inputs, alone or beside other tensors.
+
+    Nothing, if it gives none, or several that could be.
+    """
+    found = [[each for each in tensors_in(batch.run(model)) if are_class_scores(each) and each.shape[1] == count]
+             for batch in batches]  # fmt: skip
+    return torch.cat([each[0] for each in found]).double() if all(len(each) == 1 for each in found) else None

@@ -84,7 +84,8 @@ def fuse(  # noqa: PLR0913
         synthetic: Without data, correct by synthetic inputs, if that is judged an improvement; networks with
             convolutions are matched by them too. See `transfuse.synthetic_inputs`.
         forward: Runs a model on a batch of the data, where batches are of another kind.
-        outputs: What counts as output in tracing, from what a model returns; see `transfuse.trace`.
+        outputs: What counts as output, from what a model returns: in tracing (see `transfuse.trace`), and where
+            outputs are compared, corrected or calibrated.
         seed: For the order of sweeps, for restarts, for synthetic inputs, and for distillation.
         progress: Show how far it is, on standard error: if that is a terminal (True), or "always". Or a function
             `watch(stage, done, total)` of your own.
