@@ -5,6 +5,7 @@ import re
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import nn
 
 import transfuse
@@ -150,3 +151,51 @@ def test_networks_that_are_not_built_alike_are_refused():
     with pytest.raises(InputError, match="model 1 cannot be brought to the depth of the result"):
         transfuse.fuse([nn.Sequential(nn.Flatten(), nn.Linear(64, 3)), built(TWO_DEPTHS["vgg"].deep, 0).float()],
                        torch.randn(4, 1, 8, 8))  # fmt: skip
+
+
+class Attributes(nn.Module):
+    """Residual blocks as attributes with numbers, each written by hand, and outputs in a dictionary."""
+
+    def __init__(self, deep):
+        super().__init__()
+        self.stem, self.deep = nn.Conv2d(1, 3, 3, padding=1), deep
+        self.block1, self.block2 = Preactivated(), Preactivated()
+        if deep:
+            self.block3 = Preactivated()
+        self.classifier = nn.Linear(3, 4)
+
+    def forward(self, x):
+        x = self.block2(self.block1(self.stem(x)))
+        x = self.block3(x) if self.deep else x
+        pooled = F.adaptive_avg_pool2d(x, 1).view(x.shape[0], -1)
+        return {"scores": self.classifier(pooled), "loss": None}
+
+
+class Preactivated(nn.Module):
+    """A residual block whose norms and functions come first."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm1, self.norm2 = nn.BatchNorm2d(3), nn.BatchNorm2d(3)
+        self.conv1, self.conv2 = nn.Conv2d(3, 3, 3, padding=1), nn.Conv2d(3, 3, 3, padding=1)
+
+    def forward(self, x):
+        return x + self.conv2(F.relu(self.norm2(self.conv1(F.relu(self.norm1(x))))))
+
+
+@pytest.mark.parametrize("terms", ["weights", pytest.param("both", marks=pytest.mark.long)])
+def test_outputs_in_a_dictionary_and_blocks_as_attributes(terms):
+    shallow, deep = built(lambda: Attributes(False), 1), built(lambda: Attributes(True), 2)
+    x = torch.randn(30, 1, 8, 8).double()
+    fusion = transfuse.fuse([shallow, deep], x[:4], data=x, terms=terms, weights=[1, 0], correct="none")
+    assert len(fusion.depths.changes[0].grown) == 1
+    torch.testing.assert_close(fusion.model(x)["scores"], shallow(x)["scores"], rtol=1e-6, atol=1e-6)
+
+
+def test_networks_that_read_other_inputs_are_refused_whatever_their_depth():
+    def chain(inputs, layers):
+        inner = [each for _ in range(layers) for each in (nn.Linear(6, 6), nn.ReLU())]
+        return nn.Sequential(nn.Linear(inputs, 6), nn.ReLU(), *inner, nn.Linear(6, 3))
+
+    with pytest.raises(InputError, match=r"model 2 .* does not run on the example inputs: .*the same inputs"):
+        transfuse.fuse([chain(5, 1), chain(4, 2)], torch.randn(4, 5))

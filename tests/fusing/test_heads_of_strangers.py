@@ -118,5 +118,5 @@ def test_other_classes_and_other_depths_at_once():
 
 def test_scores_that_were_normalised_inside_are_refused():
     models = networks(3, 4, wrap=lambda scores, features: F.log_softmax(scores, 1))
-    with pytest.raises(transfuse.InputError, match="cannot be placed among others.*Leave out what follows that layer"):
+    with pytest.raises(transfuse.InputError, match=r"cannot be placed among others.*Leave out what follows that layer"):
         transfuse.fuse(models, IMAGES[:2], heads="join")

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from ..activations import Batches
 from ..depths import Depths, brought_to
 from ..errors import InputError
-from ..modules import Arguments, depth_of, differ_in_depth, numbers_in, undisturbed
+from ..modules import Arguments, depth_of, differ_in_depth, first_line, model_state, numbers_in, run, undisturbed
 from ..synthetic import SyntheticInputs, plain_inputs
 from ..types import State
 from .results import FusedStates
@@ -42,7 +42,7 @@ def of_one_depth(  # noqa: PLR0913
     `terms` that are asked for say otherwise.
 
     Raises:
-        InputError: there are no example inputs, or the layers of a model cannot be put beside those of the target.
+        InputError: there are no example inputs, a model does not run on them, or the layers of a model cannot be put beside those of the target.
     """
     wanted = [target] if isinstance(target, nn.Module) else []
     if not differ_in_depth([*models, *wanted]):
@@ -53,9 +53,28 @@ def of_one_depth(  # noqa: PLR0913
             f"the models have different numbers of layers ({counts}, the target last if there is one), which are put "
             "beside each other by what they compute; pass example_inputs"
         )
+    _check_inputs([*models, *wanted], example)
     like = wanted[0] if wanted else max(models, key=depth_of)
     inputs = _inputs([like, *models], example, data, synthetic=synthetic, seed=seed)
     return brought_to(like, models, inputs, likeness=terms or "activations")
+
+
+def _check_inputs(models: Sequence[nn.Module], example: Arguments) -> None:
+    """Refuse models that do not read the same inputs, before they are compared on some.
+
+    Raises:
+        InputError: a model does not run on the example inputs.
+    """
+    with undisturbed(*models):
+        for number, model in enumerate(models, start=1):
+            try:
+                run(model, model_state(model), example)
+            except Exception as error:  # the model's own code runs here, and may raise anything
+                raise InputError(
+                    f"model {number} ({type(model).__name__}) does not run on the example inputs: {first_line(error)}. "
+                    "Models of other depths are compared on the same inputs: all, and the target if it is a module, "
+                    "have to take them"
+                ) from error
 
 
 def _inputs(
