@@ -199,3 +199,36 @@ def test_networks_that_read_other_inputs_are_refused_whatever_their_depth():
 
     with pytest.raises(InputError, match=r"model 2 .* does not run on the example inputs: .*the same inputs"):
         transfuse.fuse([chain(5, 1), chain(4, 2)], torch.randn(4, 5))
+
+
+class Recurrent(nn.Module):
+    """A recurrent module of several layers, or several of one layer each."""
+
+    def __init__(self, layers, apart):
+        super().__init__()
+        inside = 1 if apart else layers
+        self.cells = nn.ModuleList(nn.GRU(6, 6, inside, batch_first=True) for _ in range(layers if apart else 1))
+
+    def forward(self, x):
+        for cell in self.cells:
+            x = cell(x)[0]
+        return x[:, -1]
+
+
+@pytest.mark.parametrize(
+    ("apart", "told"),
+    [
+        (False, "cells.0 of model 2 .* has 3 layers, that of model 1 2"),
+        (True, "cells.0, cells.1, cells.2 cannot be left"),
+    ],
+)
+def test_recurrent_layers_are_refused(apart, told):
+    with pytest.raises(InputError, match=told):
+        transfuse.fuse([Recurrent(2, apart), Recurrent(3, apart)], torch.randn(4, 5, 6))
+
+
+def test_networks_whose_first_layers_have_other_names_are_told_apart_by_their_layers():
+    """Inputs are drawn by the first layers' weights, which one of the networks has under another name."""
+    image = nn.Sequential(nn.Unflatten(1, (1, 6)), nn.Conv1d(1, 3, 3, padding=1), nn.Flatten(), nn.Linear(18, 3))
+    with pytest.raises(InputError, match=r"nothing in the deeper one is of the kind of 1"):
+        transfuse.fuse([built(TWO_DEPTHS["perceptron"].shallow, 0).float(), image], torch.randn(4, 6))

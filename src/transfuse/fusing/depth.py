@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from ..activations import Batches
 from ..depths import Depths, brought_to
-from ..errors import InputError
+from ..errors import InputError, listing
 from ..modules import Arguments, depth_of, differ_in_depth, first_line, model_state, numbers_in, run, undisturbed
 from ..synthetic import SyntheticInputs, plain_inputs
 from ..types import State
@@ -42,9 +42,11 @@ def of_one_depth(  # noqa: PLR0913
     `terms` that are asked for say otherwise.
 
     Raises:
-        InputError: there are no example inputs, a model does not run on them, or the layers of a model cannot be put beside those of the target.
+        InputError: there are no example inputs, a model does not run on them, or its layers cannot be put beside those
+            of the target.
     """
     wanted = [target] if isinstance(target, nn.Module) else []
+    _check_recurrent([*models, *wanted])
     if not differ_in_depth([*models, *wanted]):
         return list(models), None
     if example is None:
@@ -57,6 +59,26 @@ def of_one_depth(  # noqa: PLR0913
     like = wanted[0] if wanted else max(models, key=depth_of)
     inputs = _inputs([like, *models], example, data, synthetic=synthetic, seed=seed)
     return brought_to(like, models, inputs, likeness=terms or "activations")
+
+
+def _check_recurrent(models: Sequence[nn.Module]) -> None:
+    """Refuse recurrent modules of other numbers of layers, which are one module whatever their number is.
+
+    Raises:
+        InputError: with all that differ from the first model's.
+    """
+    first = {name: each.num_layers for name, each in models[0].named_modules() if isinstance(each, nn.RNNBase)}
+    problems = [
+        f"{name} of model {number} ({type(each).__name__}) has {each.num_layers} layers, that of model 1 {first[name]}"
+        for number, model in enumerate(models, start=1)
+        for name, each in model.named_modules()
+        if isinstance(each, nn.RNNBase) and name in first and each.num_layers != first[name]
+    ]
+    if problems:
+        raise InputError(
+            listing("recurrent modules have other numbers of layers:", problems)
+            + "\nLayers inside of a recurrent module cannot be grown or left out; fuse networks of one num_layers"
+        )
 
 
 def _check_inputs(models: Sequence[nn.Module], example: Arguments) -> None:
