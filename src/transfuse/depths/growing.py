@@ -171,20 +171,26 @@ def _hand_on_gains(pairs: Pairs, model: nn.Module, batches: Batches) -> None:
     What that norm gives is read by nobody else: the sums of the next block start from what the grown one gives.
     """
     for number in (each for each in pairs.single if pairs.above[each].block == NORMED):
-        name = pairs.above[number].name
-        calls = calls_of(model, next(iter(batches)).run)
-        own = calls[name].tensors
-        assert own is not None, "a block takes a tensor and gives one"
-        norms = {each: calls[each] for each, module in model.named_modules()
-                 if isinstance(module, nn.LayerNorm) and each in calls}  # fmt: skip
-        before = [each for each in norms if torch.equal(norms[each].result, own[0]) and not each.startswith(f"{name}.")]
-        last = [each for each in norms if torch.equal(norms[each].result, own[1]) and each.startswith(f"{name}.")]
-        if before and last:
-            source, place = (model.get_submodule(max(each, key=lambda x: norms[x].number)) for each in (before, last))
-            for key, plain in (("weight", 1.0), ("bias", 0.0)):
-                if isinstance(getattr(source, key, None), Tensor) and isinstance(getattr(place, key, None), Tensor):
-                    getattr(place, key).data.copy_(getattr(source, key).data)
-                    getattr(source, key).data.fill_(plain)
+        source, place = _norms_around(model, pairs.above[number].name, batches)
+        for key, plain in (("weight", 1.0), ("bias", 0.0)):
+            own, other = (getattr(norm, key, None) for norm in (source, place))
+            if isinstance(own, Tensor) and isinstance(other, Tensor):
+                other.data.copy_(own.data)
+                own.data.fill_(plain)
+
+
+def _norms_around(model: nn.Module, name: str, batches: Batches) -> list[nn.Module | None]:
+    """The layer norm that gives what a block reads, and the one inside that gives what the block does, if there are."""
+    calls = calls_of(model, next(iter(batches)).run)
+    block = calls[name].tensors
+    assert block is not None, "a block takes a tensor and gives one"
+    norms = [each for each, module in model.named_modules() if isinstance(module, nn.LayerNorm) and each in calls]
+    found: list[nn.Module | None] = []
+    for inside, tensor in zip((False, True), block, strict=True):
+        giving = [each for each in norms if each.startswith(f"{name}.") is inside
+                  and torch.equal(calls[each].result, tensor)]  # fmt: skip
+        found.append(model.get_submodule(max(giving, key=lambda each: calls[each].number)) if giving else None)
+    return found
 
 
 def _fit_chain(pairs: Pairs, model: nn.Module, batches: Batches) -> None:
