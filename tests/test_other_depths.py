@@ -232,3 +232,40 @@ def test_networks_whose_first_layers_have_other_names_are_told_apart_by_their_la
     image = nn.Sequential(nn.Unflatten(1, (1, 6)), nn.Conv1d(1, 3, 3, padding=1), nn.Flatten(), nn.Linear(18, 3))
     with pytest.raises(InputError, match=r"nothing in the deeper one is of the kind of 1"):
         transfuse.fuse([built(TWO_DEPTHS["perceptron"].shallow, 0).float(), image], torch.randn(4, 6))
+
+
+class Cached(nn.Module):
+    """Blocks in a list that give keys beside their outputs, as language models do with a cache."""
+
+    def __init__(self, layers):
+        super().__init__()
+        self.blocks = nn.ModuleList(Keyed() for _ in range(layers))
+        self.read = nn.Linear(6, 3)
+
+    def forward(self, x):
+        keys = []
+        for block in self.blocks:
+            x, own = block(x)
+            keys.append(own)
+        return self.read(x), keys
+
+
+class Keyed(nn.Module):
+    """A residual block that gives what its first layer made, too."""
+
+    def __init__(self):
+        super().__init__()
+        self.key, self.value = nn.Linear(6, 5), nn.Linear(5, 6)
+
+    def forward(self, x):
+        key = self.key(x)
+        return x + self.value(torch.tanh(key)), key
+
+
+def test_what_a_grown_block_returns_beside_its_outputs_may_be_anything():
+    """Its keys are lent by the other model, so that they are none of those that the aligned networks are held to."""
+    shallow, deep = built(lambda: Cached(1), 1), built(lambda: Cached(2), 2)
+    x = torch.randn(20, 6).double()
+    fusion = transfuse.fuse([shallow, deep], x, correct="none", data=x)
+    assert len(fusion.depths.changes[0].free) == 2
+    torch.testing.assert_close(fusion.aligned[0](x)[0], shallow(x)[0], rtol=1e-6, atol=1e-6)

@@ -130,14 +130,12 @@ def _drawn(models: Sequence[nn.Module], example: Arguments, seed: int) -> Batche
     return made
 
 
-def lent(states: FusedStates, depths: Depths | None) -> FusedStates:
+def lent(states: FusedStates, depths: Depths) -> FusedStates:
     """Fused states in which tensors of grown blocks that do not matter to a model are those of the others.
 
     They are 0 where a block was grown, and whatever they are, the model computes the same. The mean with 0 would weaken
     the block of the others once more for each such tensor.
     """
-    if depths is None:
-        return states
     free = [frozenset[str]() if change is None else change.free for change in depths.changes]
     fused = dict(_means(states, free))
     own = tuple(

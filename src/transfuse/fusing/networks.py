@@ -174,7 +174,6 @@ def fused_networks(models: Sequence[Network], chosen: Chosen, wanted: Wanted) ->
         chosen, ready, activations, seed=wanted.seed, progress=wanted.progress, workers=wanted.workers
     )
     states = replace(states, heads=given.joined.heads) if given.joined else states
-    states = lent(states, given.depths) if row.lends else states
     with alone():
         done = _finished(given, wanted, row, states, inputs)
     return replace(done, budget=spent, seconds=time.perf_counter() - started)
@@ -190,16 +189,21 @@ def _spent(given: Given, ready: Ready, inputs: Inputs, chosen: Chosen, wanted: W
 
 
 def _finished(given: Given, how: Wanted, row: Method, states: FusedStates, inputs: Inputs) -> Fusion[Any]:
-    """Modules with the fused states, held to their models and corrected."""
+    """Modules with the fused states, held to their models and corrected.
+
+    They are held to them before tensors are lent, which may change what a model returns beside its outputs: keys of a
+    layer that it grew, say.
+    """
     fused = with_state(given.into, states.state)
     if not isinstance(given.target, nn.Module | None) and how.example_inputs is not None:
         _check_rebuilt(fused, how.example_inputs)
-    pairs = zip(given.models, states.aligned, strict=True)
-    aligned = tuple(_aligned(model, given.into, state) for model, state in pairs)
+    aligned = _all_aligned(given, states)
+    pairs = zip(aligned, states.couplings, strict=True)
+    check = given.held.held_to([twin if own.reversible else None for twin, own in pairs])
+    if row.lends and given.depths is not None:
+        states = lent(states, given.depths)
+        fused, aligned = with_state(given.into, states.state), _all_aligned(given, states)
     couplings = [each.couplings for each in states.couplings]
-    check = given.held.held_to(
-        [twin if own.reversible else None for twin, own in zip(aligned, states.couplings, strict=True)]
-    )
     parents = Parents(given.models, aligned, states.weights, given.layout, couplings, row.balance, given.apart)
     model, correction = corrected(how.correction, fused, parents, inputs, how.progress)
     told = replace(check, note="; ".join(filter(None, [*given.notes, check.note])))
@@ -214,6 +218,12 @@ def _comparable(given: Given, layout: Layout, row: Method) -> Sequence[nn.Module
         all_balanced(folded(state, layout), layout, scales=row.balance, apart=given.apart) for state in given.states
     ]
     return [with_state(model, state) for model, state in zip(given.models, states, strict=True)]
+
+
+def _all_aligned(given: Given, states: FusedStates) -> tuple[nn.Module, ...]:
+    """All models in the common order."""
+    pairs = zip(given.models, states.aligned, strict=True)
+    return tuple(_aligned(model, given.into, state) for model, state in pairs)
 
 
 def _aligned(model: nn.Module, into: nn.Module, state: State) -> nn.Module:
