@@ -56,6 +56,12 @@ KINDS = {
         "MNIST ViT, 4 and 6 layers", Build("vit", {"layers": 4}), Build("vit", {"layers": 6}),
         Data("mnist", "channels"), replace(TRAINING, epochs=3),
     ),
+    # Nguyen et al. (2021) fuse a VGG13 with a narrower VGG11, on CIFAR-10, without norms and biases; here in small.
+    "cifar10-vgg": Kind(
+        "CIFAR-10 VGG11 and VGG13", Build("vgg", {"convolutions": (1, 1, 2, 2, 2), "width": 8}),
+        Build("vgg", {"convolutions": (2, 2, 2, 2, 2), "width": 8}), Data("cifar10", train=20_000),
+        replace(TRAINING, epochs=5),
+    ),
 }  # fmt: skip
 
 

@@ -11,7 +11,7 @@ from itertools import pairwise
 from torch import Tensor, nn
 
 from transfuse import InputError
-from transfuse.networks import NETWORKS, Recurrent, ResNet
+from transfuse.networks import NETWORKS, Recurrent, ResNet, vgg
 
 from .records import Build
 from .transformers import Characters, Llama, ViT
@@ -85,7 +85,7 @@ def chain(
 
 MORE: dict[str, Callable[..., nn.Module]] = {
     "gru": gru, "bidirectional": Bidirectional, "cnn": cnn, "resnet8": resnet8, "vit": ViT, "characters": Characters,
-    "llama": Llama, "chain": chain, "resnet": ResNet,
+    "llama": Llama, "chain": chain, "resnet": ResNet, "vgg": vgg,
 }  # fmt: skip
 
 

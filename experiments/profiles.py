@@ -175,6 +175,7 @@ SMALL = {
     "llama": Build("llama", {"width": 8, "heads": 2, "hidden": 12, "layers": 1, "tokens": 17}),
     "chain": Build("chain", {"width": 2, "size": 8}),
     "resnet": Build("resnet", {"width": 2}),
+    "vgg": Build("vgg", {"width": 2}),
 }
 KEPT = ("bias", "norm", "layers", "blocks", "convolutions")  # sizes that make a network another one
 READ = ("characters", "llama")  # networks that foretell what they read; here, the pixels of an image

@@ -116,6 +116,20 @@ class Encoder(nn.Module):
         return self.head(self.encoder(x)[:, 0])
 
 
+class Posts(nn.Module):
+    """PyTorch's own transformer as it comes, with norms behind sums."""
+
+    def __init__(self, layers):
+        super().__init__()
+        one = nn.TransformerEncoderLayer(8, 2, 12, batch_first=True, layer_norm_eps=1e-12)
+        self.embed, self.norm = nn.Linear(5, 8), nn.LayerNorm(8, eps=1e-12)
+        self.encoder = nn.TransformerEncoder(one, layers, enable_nested_tensor=False)
+        self.head = nn.Linear(8, 3)
+
+    def forward(self, x):
+        return self.head(self.encoder(self.norm(self.embed(x))).mean(1))
+
+
 class Attention(nn.Module):
     """Causal self-attention with one weight for queries, keys and values."""
 
@@ -209,6 +223,7 @@ TWO_DEPTHS = {
     "vgg": TwoDepths(lambda: vgg(False), lambda: vgg(True), _images, 2),
     "resnet": TwoDepths(lambda: ResNet((1, 1)), lambda: ResNet((2, 3)), _images, 3),
     "encoder": TwoDepths(lambda: Encoder(2), lambda: Encoder(4), lambda n: torch.randn(n, 6, 5), 2),
+    "posts": TwoDepths(lambda: Posts(2), lambda: Posts(3), lambda n: torch.randn(n, 6, 5), 1),
     "language": TwoDepths(lambda: Language(2), lambda: Language(3), lambda n: torch.randint(11, (n, 6)), 1),
     "mixer": TwoDepths(lambda: Mixer(2), lambda: Mixer(4), lambda n: torch.randn(n, 6), 2),
 }

@@ -5,6 +5,7 @@ import re
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import nn
 
 import transfuse
@@ -150,3 +151,121 @@ def test_networks_that_are_not_built_alike_are_refused():
     with pytest.raises(InputError, match="model 1 cannot be brought to the depth of the result"):
         transfuse.fuse([nn.Sequential(nn.Flatten(), nn.Linear(64, 3)), built(TWO_DEPTHS["vgg"].deep, 0).float()],
                        torch.randn(4, 1, 8, 8))  # fmt: skip
+
+
+class Attributes(nn.Module):
+    """Residual blocks as attributes with numbers, each written by hand, and outputs in a dictionary."""
+
+    def __init__(self, deep):
+        super().__init__()
+        self.stem, self.deep = nn.Conv2d(1, 3, 3, padding=1), deep
+        self.block1, self.block2 = Preactivated(), Preactivated()
+        if deep:
+            self.block3 = Preactivated()
+        self.classifier = nn.Linear(3, 4)
+
+    def forward(self, x):
+        x = self.block2(self.block1(self.stem(x)))
+        x = self.block3(x) if self.deep else x
+        pooled = F.adaptive_avg_pool2d(x, 1).view(x.shape[0], -1)
+        return {"scores": self.classifier(pooled), "loss": None}
+
+
+class Preactivated(nn.Module):
+    """A residual block whose norms and functions come first."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm1, self.norm2 = nn.BatchNorm2d(3), nn.BatchNorm2d(3)
+        self.conv1, self.conv2 = nn.Conv2d(3, 3, 3, padding=1), nn.Conv2d(3, 3, 3, padding=1)
+
+    def forward(self, x):
+        return x + self.conv2(F.relu(self.norm2(self.conv1(F.relu(self.norm1(x))))))
+
+
+@pytest.mark.parametrize("terms", ["weights", pytest.param("both", marks=pytest.mark.long)])
+def test_outputs_in_a_dictionary_and_blocks_as_attributes(terms):
+    shallow, deep = built(lambda: Attributes(False), 1), built(lambda: Attributes(True), 2)
+    x = torch.randn(30, 1, 8, 8).double()
+    fusion = transfuse.fuse([shallow, deep], x[:4], data=x, terms=terms, weights=[1, 0], correct="none")
+    assert len(fusion.depths.changes[0].grown) == 1
+    torch.testing.assert_close(fusion.model(x)["scores"], shallow(x)["scores"], rtol=1e-6, atol=1e-6)
+
+
+def test_networks_that_read_other_inputs_are_refused_whatever_their_depth():
+    def chain(inputs, layers):
+        inner = [each for _ in range(layers) for each in (nn.Linear(6, 6), nn.ReLU())]
+        return nn.Sequential(nn.Linear(inputs, 6), nn.ReLU(), *inner, nn.Linear(6, 3))
+
+    with pytest.raises(InputError, match=r"model 2 .* does not run on the example inputs: .*the same inputs"):
+        transfuse.fuse([chain(5, 1), chain(4, 2)], torch.randn(4, 5))
+
+
+class Recurrent(nn.Module):
+    """A recurrent module of several layers, or several of one layer each."""
+
+    def __init__(self, layers, apart):
+        super().__init__()
+        inside = 1 if apart else layers
+        self.cells = nn.ModuleList(nn.GRU(6, 6, inside, batch_first=True) for _ in range(layers if apart else 1))
+
+    def forward(self, x):
+        for cell in self.cells:
+            x = cell(x)[0]
+        return x[:, -1]
+
+
+@pytest.mark.parametrize(
+    ("apart", "told"),
+    [
+        (False, "cells.0 of model 2 .* has 3 layers, that of model 1 2"),
+        (True, "cells.0, cells.1, cells.2 cannot be left"),
+    ],
+)
+def test_recurrent_layers_are_refused(apart, told):
+    with pytest.raises(InputError, match=told):
+        transfuse.fuse([Recurrent(2, apart), Recurrent(3, apart)], torch.randn(4, 5, 6))
+
+
+def test_networks_whose_first_layers_have_other_names_are_told_apart_by_their_layers():
+    """Inputs are drawn by the first layers' weights, which one of the networks has under another name."""
+    image = nn.Sequential(nn.Unflatten(1, (1, 6)), nn.Conv1d(1, 3, 3, padding=1), nn.Flatten(), nn.Linear(18, 3))
+    with pytest.raises(InputError, match=r"nothing in the deeper one is of the kind of 1"):
+        transfuse.fuse([built(TWO_DEPTHS["perceptron"].shallow, 0).float(), image], torch.randn(4, 6))
+
+
+class Cached(nn.Module):
+    """Blocks in a list that give keys beside their outputs, as language models do with a cache."""
+
+    def __init__(self, layers):
+        super().__init__()
+        self.blocks = nn.ModuleList(Keyed() for _ in range(layers))
+        self.read = nn.Linear(6, 3)
+
+    def forward(self, x):
+        keys = []
+        for block in self.blocks:
+            x, own = block(x)
+            keys.append(own)
+        return self.read(x), keys
+
+
+class Keyed(nn.Module):
+    """A residual block that gives what its first layer made, too."""
+
+    def __init__(self):
+        super().__init__()
+        self.key, self.value = nn.Linear(6, 5), nn.Linear(5, 6)
+
+    def forward(self, x):
+        key = self.key(x)
+        return x + self.value(torch.tanh(key)), key
+
+
+def test_what_a_grown_block_returns_beside_its_outputs_may_be_anything():
+    """Its keys are lent by the other model, so that they are none of those that the aligned networks are held to."""
+    shallow, deep = built(lambda: Cached(1), 1), built(lambda: Cached(2), 2)
+    x = torch.randn(20, 6).double()
+    fusion = transfuse.fuse([shallow, deep], x, correct="none", data=x)
+    assert len(fusion.depths.changes[0].free) == 2
+    torch.testing.assert_close(fusion.aligned[0](x)[0], shallow(x)[0], rtol=1e-6, atol=1e-6)

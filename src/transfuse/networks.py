@@ -106,21 +106,37 @@ def _convolution(inputs: int, outputs: int, size: int, stride: int, *, norm: boo
     return convolution, nn.BatchNorm2d(outputs) if norm else nn.Identity()
 
 
+def vgg(
+    convolutions: tuple[int, ...], width: int = 64, channels: int = 3, classes: int = 10, *, norm: bool = False,
+    bias: bool = False,
+) -> nn.Sequential:  # fmt: skip
+    """A VGG for 32 x 32 images: five stages of 3x3 convolutions with ReLU and max pooling, and one linear layer.
+
+    Args:
+        convolutions: How many there are in each of the five stages.
+        width: Channels of the first stage; the others have 2, 4, 8 and 8 times as many.
+        channels: Of an image.
+        classes: How many scores there are.
+        norm: Whether batch norm follows each convolution.
+        bias: Whether layers have biases.
+    """
+    layers: list[nn.Module] = []
+    inputs = channels
+    for factor, count in zip((1, 2, 4, 8, 8), convolutions, strict=True):
+        for _ in range(count):
+            layers.append(nn.Conv2d(inputs, factor * width, 3, padding=1, bias=bias))
+            layers += [nn.BatchNorm2d(factor * width)] if norm else []
+            layers.append(nn.ReLU())
+            inputs = factor * width
+        layers.append(nn.MaxPool2d(2))
+    return nn.Sequential(*layers, nn.Flatten(), nn.Linear(inputs, classes, bias=bias))
+
+
 def vgg11(
     width: int = 64, channels: int = 3, classes: int = 10, *, norm: bool = False, bias: bool = False
 ) -> nn.Sequential:
     """VGG11 for 32 x 32 images: eight 3x3 convolutions with ReLU, five times max pooling, one linear layer."""
-    layers: list[nn.Module] = []
-    inputs = channels
-    for factor in (1, "M", 2, "M", 4, 4, "M", 8, 8, "M", 8, 8, "M"):
-        if isinstance(factor, str):
-            layers.append(nn.MaxPool2d(2))
-            continue
-        layers.append(nn.Conv2d(inputs, factor * width, 3, padding=1, bias=bias))
-        layers += [nn.BatchNorm2d(factor * width)] if norm else []
-        layers.append(nn.ReLU())
-        inputs = factor * width
-    return nn.Sequential(*layers, nn.Flatten(), nn.Linear(inputs, classes, bias=bias))
+    return vgg((1, 1, 2, 2, 2), width, channels, classes, norm=norm, bias=bias)
 
 
 def rnn(hidden: int = 256, inputs: int = 28, classes: int = 10, *, layers: int = 1, bias: bool = False) -> Recurrent:

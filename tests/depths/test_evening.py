@@ -200,32 +200,63 @@ def test_a_network_without_layers_to_be_seen_is_told():
         brought_to(Functional(3), [Functional(2)], Batches.of(torch.randn(10, 4)))
 
 
-def test_norms_behind_sums_are_refused():
-    """A post-norm block cannot do nothing: its norms act on the stream itself."""
+def encoder(layers, *before):
+    """PyTorch's own transformer, with norms behind sums."""
+    one = nn.TransformerEncoderLayer(8, 2, 12, batch_first=True)
+    return nn.Sequential(nn.Linear(5, 8), *before, nn.TransformerEncoder(one, layers, enable_nested_tensor=False),
+                         nn.Linear(8, 3))  # fmt: skip
 
-    def encoder(layers):
-        one = nn.TransformerEncoderLayer(8, 2, 12, batch_first=True)
-        return nn.Sequential(nn.Linear(5, 8), nn.TransformerEncoder(one, layers, enable_nested_tensor=False)).eval()
 
-    with pytest.raises(InputError, match="cannot be put beside each other"):
-        brought_to(encoder(3), [encoder(2)], Batches.of(torch.randn(10, 6, 5)))
+def test_post_norm_blocks_grow_behind_norms():
+    """Gains and biases of the norm before a grown block go to its own last norm: what is normalised stays so."""
+    x = torch.randn(20, 6, 5).double()
+    shallow, deep = built(lambda: encoder(1, nn.LayerNorm(8)), 1), built(lambda: encoder(3, nn.LayerNorm(8)), 2)
+    grown, change = brought(shallow, deep, x)
+    assert len(change.grown) == 2
+    assert any(name.endswith("linear1.weight") for name in change.free)
+    assert not any("norm" in name for name in change.free)
+    torch.testing.assert_close(grown(x), shallow(x), rtol=1e-3, atol=1e-4)  # norms add 1e-5 to variances
+    assert change.difference < 1e-4
+
+
+def test_post_norm_blocks_without_a_norm_before_them_are_refused():
+    """A post-norm block cannot do nothing by itself: its norms act on the stream."""
+    x = torch.randn(10, 6, 5).double()
+    deep, shallow = built(lambda: encoder(1), 1), built(lambda: nn.Sequential(nn.Linear(5, 8), nn.Linear(8, 3)), 2)
+    with pytest.raises(InputError, match=r"post-norm ones behind a layer norm"):
+        brought_to(deep, [shallow], Batches.of(x))
+
+
+SIZES = dict(hidden_size=8, num_attention_heads=2, intermediate_size=12)
+WORDS = dict(vocab_size=11, max_position_embeddings=20, bos_token_id=0, eos_token_id=0, pad_token_id=0, **SIZES)
+GPT2 = dict(vocab_size=11, n_positions=8, n_embd=8, n_head=2, bos_token_id=0, eos_token_id=0)
+DISTILLED = dict(vocab_size=11, max_position_embeddings=20, dim=8, n_heads=2, hidden_dim=12)
+FAMILIES = {
+    "ViTForImageClassification": ("ViTConfig", "num_hidden_layers", dict(image_size=8, patch_size=4, **SIZES)),
+    "GPT2LMHeadModel": ("GPT2Config", "n_layer", GPT2),
+    "LlamaForCausalLM": ("LlamaConfig", "num_hidden_layers", dict(num_key_value_heads=1, **WORDS)),
+    "BertForSequenceClassification": ("BertConfig", "num_hidden_layers", WORDS),
+    "RobertaForMaskedLM": ("RobertaConfig", "num_hidden_layers", WORDS),
+    "DistilBertForSequenceClassification": ("DistilBertConfig", "n_layers", DISTILLED),
+}
 
 
 @pytest.mark.long
-def test_language_models_that_give_the_keys_of_each_layer():
+@pytest.mark.parametrize("family", FAMILIES)
+def test_models_of_transformers_grow_and_compute_the_same(family):
+    """Language models give the keys of each layer besides, and those of the BERT family have post-norm blocks."""
     transformers = pytest.importorskip("transformers")
+    config, count, sizes = FAMILIES[family]
 
-    def gpt2(layers):
-        return transformers.GPT2LMHeadModel(
-            transformers.GPT2Config(
-                vocab_size=11, n_positions=8, n_embd=8, n_layer=layers, n_head=2, bos_token_id=0, eos_token_id=0
-            )
-        )
+    def network(layers):
+        return getattr(transformers, family)(getattr(transformers, config)(**{count: layers}, **sizes))
 
-    shallow, deep, x = built(lambda: gpt2(2), 1), built(lambda: gpt2(4), 2), torch.randint(11, (20, 6))
-    grown, change = brought(shallow, deep, {"input_ids": x})
+    shallow, deep = built(lambda: network(2), 1), built(lambda: network(4), 2)
+    images = family.startswith("ViT")
+    x = {"pixel_values": torch.randn(20, 3, 8, 8).double()} if images else {"input_ids": torch.randint(11, (20, 6))}
+    grown, change = brought(shallow, deep, x)
     assert len(change.grown) == 2
-    torch.testing.assert_close(grown(x).logits, shallow(x).logits, rtol=1e-9, atol=1e-9)
+    torch.testing.assert_close(grown(**x).logits, shallow(**x).logits, rtol=1e-6, atol=1e-6)
 
 
 def test_a_block_that_changes_shapes_has_to_have_a_partner():

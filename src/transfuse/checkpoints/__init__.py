@@ -6,7 +6,7 @@ card. A format is a file of this room and a row of `FORMATS`. Modules only come 
 where transformers alone knows how names on disk become those of a module (`transformers_models`).
 """
 
-from .configured_sizes import sizes_for
+from .configured_sizes import configured, described_shapes, sizes_for
 from .format import SHARD, Format, Output
 from .model_card import card, card_path
 from .opening import files_of, fitted, open_checkpoint
@@ -35,6 +35,8 @@ __all__ = [
     "check_described_size",
     "check_writable",
     "configuration",
+    "configured",
+    "described_shapes",
     "files_of",
     "files_replaced_by",
     "fitted",

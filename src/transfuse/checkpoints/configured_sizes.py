@@ -48,7 +48,7 @@ def sizes_for(config: Any, wanted: Shapes, accept: Callable[[Any], bool] = lambd
         return {}
     beside = own.keys() - wanted.keys()
     for changes in islice(_candidates(config.to_dict(), own, wanted), TRIES):
-        tried = _with(config, changes)
+        tried = configured(config, changes)
         try:
             found = described_shapes(tried)
             differing = _differences(found, wanted)
@@ -115,7 +115,7 @@ def _sizes(content: Mapping[str, Any], path: Field = ()) -> Iterator[tuple[Field
             yield (*path, key), value
 
 
-def _with(config: Any, changes: Mapping[Field, int]) -> Any:
+def configured(config: Any, changes: Mapping[Field, Any]) -> Any:
     """A copy of a configuration with other values."""
     changed = copy.deepcopy(config)
     for (*parts, last), value in changes.items():

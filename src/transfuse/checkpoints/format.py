@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from ..types import State
 from .provenance import Provenance
@@ -25,14 +26,14 @@ class Output:
         like: The first input: wrapping, ties, metadata and, for folders and archives, everything else.
         provenance: What was done to which files.
         shard_bytes: Most bytes of one file, in formats that may have several.
-        sizes: Values for the configuration of a folder, by the keys that lead to them: a result of other widths.
+        sizes: Values for the configuration of a folder, by the keys that lead to them: of other widths or outputs.
     """
 
     tensors: State
     like: Checkpoint
     provenance: Provenance
     shard_bytes: int = SHARD
-    sizes: Mapping[tuple[str, ...], int] = field(default_factory=dict)
+    sizes: Mapping[tuple[str, ...], Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)

@@ -140,7 +140,7 @@ def companions(like: Checkpoint) -> list[Path]:
     return [each for each in files if not each.name.endswith(NOT_COPIED)]
 
 
-def told_companions(checkpoints: Sequence[Checkpoint], out: Path, sizes: Mapping[tuple[str, ...], int]) -> str:
+def told_companions(checkpoints: Sequence[Checkpoint], out: Path, sizes: Mapping[tuple[str, ...], Any]) -> str:
     """What a folder takes over from its first input, and how to share it, as lines of text; of a file, nothing.
 
     Args:
@@ -162,7 +162,8 @@ def told_companions(checkpoints: Sequence[Checkpoint], out: Path, sizes: Mapping
     told = f"from {first.path}: {printable(', '.join(each.name for each in copied)) or 'nothing'}\n"
     told += f"not the same in all inputs: {printable(', '.join(differing))}\n" if differing else ""
     if sizes:
-        values = ", ".join(f"{'.'.join(keys)} {value}" for keys, value in sizes.items())
+        told_values = {keys: f"of {len(value)}" if isinstance(value, dict) else value for keys, value in sizes.items()}
+        values = ", ".join(f"{'.'.join(keys)} {value}" for keys, value in told_values.items())
         told += f"its {CONFIG} has the sizes of the result: {values}\n"
     return f"{told}to share it: hf upload YOUR-NAME/{printable(out.resolve().name)} {printable(str(out))}"
 

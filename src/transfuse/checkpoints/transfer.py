@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import torch
 
 from ..errors import InputError
 from ..files import check_new
+from ..modules import ties_of
 from ..types import State
 from .format import SHARD, Output
 from .hugging_face_folder import told_companions
@@ -46,6 +47,15 @@ class Transfer:
         """
         return replace(self, inputs=_all_of(lambda each: fitted(each, names, ties), self.inputs))
 
+    def fitted_apart(self, states: Sequence[State]) -> Transfer:
+        """The transfer of checkpoints each of which has exactly the names of a state of its own, in its order.
+
+        Raises:
+            InputError: naming, of all inputs, every tensor that is missing and every one that is unexpected.
+        """
+        pairs = zip(self.inputs, states, strict=True)
+        return replace(self, inputs=_all_of(lambda pair: fitted(pair[0], list(pair[1]), ties_of(pair[1])), pairs))
+
     def origins(self, weights: Sequence[float]) -> tuple[Origin, ...]:
         """Each input with its share in the result, and the hashes of its files."""
         return origins_of(self.inputs, weights)
@@ -57,7 +67,7 @@ class Transfer:
         *,
         like: Checkpoint,
         shard_bytes: int = SHARD,
-        sizes: Mapping[tuple[str, ...], int] | None = None,
+        sizes: Mapping[tuple[str, ...], Any] | None = None,
     ) -> tuple[list[Path], str]:
         """Write the result, whole or not at all; gives the files written, and what is to be told of them.
 
@@ -66,7 +76,7 @@ class Transfer:
             provenance: What was done to which inputs.
             like: The input in whose manner it is written.
             shard_bytes: Most bytes of one file, in formats that may have several.
-            sizes: Values for the configuration of a folder, where the result has other widths.
+            sizes: Values for the configuration of a folder, where the result has other widths or outputs.
         """
         assert self.out is not None, "a transfer without a place is only read"
         written = write_checkpoint(self.out, Output(tensors, like, provenance, shard_bytes, sizes or {}))

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from ..checkpoints import CONFIG, check_described_size, configuration, model_class
+from ..checkpoints import CONFIG, Transfer, check_described_size, configuration, described_shapes, model_class
 from ..errors import InputError
 from ..networks import NETWORKS
 from .data import inputs_and_labels, tensors_in_file
@@ -69,6 +69,23 @@ def architecture_named(options: Namespace, paths: Sequence[str]) -> str | None:
         return str(options.model)
     first = next(iter(paths), "")
     return first if first and (Path(first) / CONFIG).is_file() else None
+
+
+def blueprints_apart(opened: Transfer) -> list[Blueprint]:
+    """The networks of folders that describe one class of networks with other tensors, as other depths have; else none.
+
+    Raises:
+        InputError: a configuration cannot be used.
+    """
+    folders = [each.path for each in opened.inputs]
+    same = len({frozenset(each.tensors) for each in opened.inputs}) == 1
+    if same or not all((folder / CONFIG).is_file() for folder in folders):
+        return []
+    plans = [_hugging_face(folder) for folder in folders]
+    configs = [configuration(folder) for folder in folders]
+    classes = {model_class(config) for config in configs}
+    names = {frozenset(described_shapes(config)) for config in configs}
+    return plans if len(classes) == 1 and len(names) > 1 else []
 
 
 def _built(factory: Any, arguments: Mapping[str, Any], what: str) -> nn.Module:

@@ -74,7 +74,7 @@ def fuse(options: Namespace) -> Outcome:
         fused = replace(fused, heads=job.joined.heads) if job.joined else fused
         return _written(options, job, chosen, _timed(fused, started), NOT_RUN)
     fusion, labeled = _fused_as_modules(options, job, target or widths, chosen, correction)
-    outcome = _written(options, job, chosen, _timed(_corrected_states(fusion), started))
+    outcome = _written(options, job, chosen, _timed(_corrected_states(fusion), started), str(fusion.depths or ""))
     return _with_report(options, fusion, labeled, outcome) if options.report else outcome
 
 
@@ -172,7 +172,10 @@ def _target(options: Namespace, job: Job) -> tuple[Widths, Any]:
         return options.width or {}, None
     if len(options.target) > 1 or "=" in options.target[0]:
         return widths_in(options.target), None
-    model = blueprint(options.target[0], pairs(options.target_args, "--target-args"), "--target").build()
+    if job.apart:  # the target is one of the inputs: its layers are compared with those of the others
+        model = job.modules()[job.number]
+    else:
+        model = blueprint(options.target[0], pairs(options.target_args, "--target-args"), "--target").build()
     return job.widths(model.state_dict()), model
 
 
@@ -186,14 +189,16 @@ def _needs_modules(options: Namespace, job: Job, chosen: Chosen) -> bool:
         raise InputError(
             "--low-memory works on tensors alone; leave out --data, --terms, --correct, --report and --budget"
         )
+    if job.apart and options.low_memory:
+        raise InputError("--low-memory works on tensors alone, and networks of other depths are run; leave it out")
     by_default = chosen.row.correct != "none" and not options.no_synthetic
     able = job.build is not None and not options.low_memory and not str(options.model).endswith(".pt2")
-    return bool(asked or (by_default and able))
+    return bool(asked or job.apart or (by_default and able))
 
 
 def _plan(options: Namespace, job: Job, chosen: Chosen, *, correct: bool) -> Outcome:
     """What would be done, with sizes, time and memory."""
-    first = job.checkpoints[0]
+    first = job.like
     plan = estimate(
         job, chosen.row, first.bytes_in(wanted_type(options)), low_memory=options.low_memory, correct=correct
     )
@@ -210,7 +215,7 @@ def _plan(options: Namespace, job: Job, chosen: Chosen, *, correct: bool) -> Out
 
 def _written(options: Namespace, job: Job, chosen: Chosen, fused: FusedStates, note: str = "") -> Outcome:
     """Write the fused state with its provenance, and tell what was done; the note says what was not."""
-    first = job.checkpoints[0 if options.verb == "fuse" else 1]
+    first = job.like if options.verb == "fuse" else job.checkpoints[1]
     objective = fused.history[-1].objective
     provenance = Provenance(
         job.transfer.origins(fused.weights), options.verb, chosen.method, chosen.row.citation,

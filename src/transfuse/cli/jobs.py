@@ -27,10 +27,10 @@ from ..fusing.heads import Joined
 from ..layout import Axis, Fixed, Layout, parse
 from ..lazy import as_lazy, entries_of
 from ..methods import Chosen
-from ..modules import shares_of, ties_of, with_state
+from ..modules import depth_of, shares_of, ties_of, with_state
 from ..tracing import trace
 from ..types import State
-from .architectures import Blueprint, architecture_named, blueprint, example_inputs
+from .architectures import Blueprint, architecture_named, blueprint, blueprints_apart, example_inputs
 from .values import classes_in, pairs
 
 NEEDED = (
@@ -50,6 +50,8 @@ class Job:
         layout: Which axes move together.
         inputs: Example inputs, if there is a model.
         build: Makes a module of the architecture, if there is a model.
+        apart: Makes a module for each checkpoint, where these are networks of other depths.
+        number: Of the checkpoint that the result is like: the deepest of those, else the first.
         joined: Where the outputs of each checkpoint are placed, if their heads are joined.
     """
 
@@ -57,6 +59,8 @@ class Job:
     layout: Layout
     inputs: Any = None
     build: Callable[[], nn.Module] | None = None
+    apart: Sequence[Callable[[], nn.Module]] = ()
+    number: int = 0
     joined: Joined | None = None
 
     def widths(self, state: State) -> dict[str, int]:
@@ -71,11 +75,13 @@ class Job:
         Raises:
             InputError: there are other numbers of weights, or the target cannot have these widths.
         """
-        states = [as_lazy(state) for state in self.states]
-        if self.joined is None:
-            return Ready.of(states, self.layout, weights=weights, widths=widths)
-        placed, layout = self.joined.all_placed(states), self.joined.layout(self.layout)
-        return Ready.of(placed, layout, weights=weights, widths=widths)
+        states: list[State] = [as_lazy(state) for state in self.states]
+        layout = self.layout
+        if self.joined is not None:
+            states, layout = self.joined.all_placed(states), self.joined.layout(self.layout)
+        if self.apart:  # only one of them has the layout before they are brought to one depth, which takes modules
+            states, weights = [states[self.number]], None
+        return Ready.of(states, layout, weights=weights, widths=widths)
 
     @property
     def checkpoints(self) -> tuple[Checkpoint, ...]:
@@ -83,12 +89,19 @@ class Job:
         return self.transfer.inputs
 
     @property
+    def like(self) -> Checkpoint:
+        """The input in whose manner the result is written."""
+        return self.checkpoints[self.number]
+
+    @property
     def states(self) -> list[State]:
         """The tensors of each checkpoint."""
         return [checkpoint.tensors for checkpoint in self.checkpoints]
 
     def modules(self) -> list[nn.Module]:
-        """Each checkpoint as a module."""
+        """Each checkpoint as a module; networks of other depths are not brought to one depth."""
+        if self.apart:
+            return [loaded(build(), each) for build, each in zip(self.apart, self.checkpoints, strict=True)]
         if self.build is None:
             raise InputError("this needs the network itself: pass --model SPEC")
         return [loaded(self.build(), checkpoint) for checkpoint in self.checkpoints]
@@ -118,7 +131,10 @@ def prepared(options: Namespace, chosen: Chosen, paths: Sequence[str], out: Path
     opened = _opened(options, paths, out)
     given = read_layout(options.layout) if getattr(options, "layout", None) else None
     named = options.model if given is not None else architecture_named(options, paths)
-    if given is None and _is_plain_average(options, chosen):
+    plans = blueprints_apart(opened) if given is None and options.model is None and options.verb == "fuse" else []
+    if plans:
+        job = _traced_apart(options, opened, plans)
+    elif given is None and _is_plain_average(options, chosen):
         first = opened.inputs[0]
         job = Job(opened.fitted(list(first.tensors), first.ties), unmoved(first.tensors))
     elif named is not None:
@@ -129,7 +145,8 @@ def prepared(options: Namespace, chosen: Chosen, paths: Sequence[str], out: Path
         raise InputError(NEEDED)
     if getattr(options, "heads", None):
         return _with_heads(options, job)
-    _check_shapes(job)
+    if not job.apart:
+        _check_shapes(job)
     return job
 
 
@@ -141,7 +158,8 @@ def _with_heads(options: Namespace, job: Job) -> Job:
     """
     shares = shares_of(options.weights, len(job.checkpoints))
     joined = Joined.of(job.layout, job.states, shares, classes_in(options.classes))
-    check_fit(joined.layout(job.layout), joined.all_placed(job.states))
+    if not job.apart:
+        check_fit(joined.layout(job.layout), joined.all_placed(job.states))
     return replace(job, joined=joined)
 
 
@@ -211,6 +229,30 @@ def _traced(options: Namespace, opened: Transfer, plan: Blueprint, given: Layout
         _check_finite(transfer.inputs)  # the likely reason, which the tracer does not see: it knows no files
         raise
     return Job(transfer, layout, inputs, plan.build)
+
+
+def _traced_apart(options: Namespace, opened: Transfer, plans: Sequence[Blueprint]) -> Job:
+    """Checkpoints of networks of other depths, with the layout of the deepest of them, or of the one that is --target.
+
+    Raises:
+        InputError: --target names a network that is none of them.
+    """
+    models = [plan.build() for plan in plans]
+    transfer = opened.fitted_apart([model.state_dict() for model in models])
+    number = max(range(len(models)), key=lambda each: depth_of(models[each]))
+    named = [each for each in getattr(options, "target", None) or [] if "=" not in each]
+    if named:
+        same = [each for each, own in enumerate(transfer.inputs)
+                if Path(named[0]).exists() and os.path.samefile(named[0], own.path)]  # fmt: skip
+        if not same:
+            raise InputError(
+                f"--target {named[0]}: the inputs are networks of other depths; expected one of them, whose depth and "
+                "widths the result has, or widths (SPACE=WIDTH)"
+            )
+        number = same[0]
+    inputs = example_inputs(options, plans[number])
+    layout = trace(loaded(models[number], transfer.inputs[number]), inputs, proof=not options.no_proof)
+    return Job(transfer, layout, inputs, plans[number].build, [plan.build for plan in plans], number)
 
 
 def _check_finite(checkpoints: Sequence[Checkpoint]) -> None:

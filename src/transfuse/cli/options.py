@@ -122,8 +122,8 @@ MATCHING = Option(
 )  # fmt: skip
 
 TERMS = Option(
-    ("--terms",), "what units are matched by; activations and both need --data", "corrections",
-    choices=("weights", "activations", "both"), told=True, again=True,
+    ("--terms",), "what units, and layers of other depths, are matched by; activations and both need --data",
+    "corrections", choices=("weights", "activations", "both"), told=True, again=True,
 )  # fmt: skip
 CORRECTIONS = (
     TERMS,

@@ -28,14 +28,14 @@ _BATCH = 16  # samples at a time when the network is timed: enough to see what o
 
 def estimate(job: Job, method: Method, out_bytes: int, *, low_memory: bool, correct: bool = False) -> dict[str, Any]:
     """Seconds and bytes that a fusion will roughly take, with a correction by synthetic inputs if there is one."""
-    entries = entries_of(job.checkpoints[0].tensors)
+    entries = entries_of(job.like.tensors)
     inputs = sum(checkpoint.bytes for checkpoint in job.checkpoints)
     working = sum(
         max(4, entry.dtype.itemsize) * torch.Size(entry.shape).numel()
         for checkpoint in job.checkpoints
         for entry in entries_of(checkpoint.tensors).values()
     )
-    widths = job.widths(job.checkpoints[0].tensors)
+    widths = job.widths(job.like.tensors)
     operations = sum(
         2.0 * torch.Size(entries[tensor].shape).numel() * widths[space]
         for tensor, axes in job.layout.tensors.items()

@@ -2,12 +2,11 @@
 
 After Nguyen et al. (2021), On Cross-Layer Alignment for Model Fusion of Heterogeneous Neural Networks,
 arXiv:2110.15538: the order of layers is kept, the first and the last ones stand beside each other, and what all pairs
-cost in sum is least, by dynamic programming. A pair costs 1 less the linear centred kernel alignment (Kornblith et al.
-2019, arXiv:1905.00414) on the same inputs: of what comes out of both layers, as published, and, to the same part, of
-what goes in, without which a layer that does nothing could not be told from the one before it.
+cost in sum is least, by dynamic programming. A pair costs 1 less how alike its layers are.
 
-In: layers. Out: for each layer of the shallower network the number of one of the deeper one. Not here: what becomes of
-the layers that have no partner (`growing`, `losing`).
+In: layers, and what tells how alike two are. Out: for each layer of the shallower network the number of one of the
+deeper one. Not here: how alike layers are (`likeness`), and what becomes of those that have no partner (`growing`,
+`losing`).
 """
 
 from __future__ import annotations
@@ -16,27 +15,14 @@ from collections.abc import Sequence
 from itertools import pairwise
 from math import inf
 
-from torch import Tensor
-
 from ..errors import InputError
+from .blocks import NORMED
 from .layers import Layer
+from .likeness import Likeness
 
-# What it costs to leave a layer without a partner that changes the number of units, in differences of alignments, which
+# What it costs to leave a layer without a partner that changes the number of units, in differences of likeness, which
 # are at most 1: the network without it has another width there than the one with it, and units would merge.
 CHANGES_WIDTH = 1.0
-
-
-def linear_alignment(one: Tensor, other: Tensor) -> float:
-    """Linear centred kernel alignment of two layers, by their centred products [samples, samples]: from 0 to 1.
-
-    Example:
-        >>> import torch
-        >>> gram = torch.tensor([[1.0, -1.0], [-1.0, 1.0]])
-        >>> linear_alignment(gram, 3 * gram)
-        1.0
-    """
-    size = float(one.norm() * other.norm())
-    return float((one * other).sum()) / size if size else 0.0
 
 
 def cheapest(costs: Sequence[Sequence[float]], skips: Sequence[float]) -> list[int] | None:
@@ -70,13 +56,18 @@ def cheapest(costs: Sequence[Sequence[float]], skips: Sequence[float]) -> list[i
     return found[::-1]
 
 
-def aligned_layers(shallow: Sequence[Layer], deep: Sequence[Layer]) -> list[int]:
+def aligned_layers(shallow: Sequence[Layer], deep: Sequence[Layer], likeness: Likeness) -> list[int]:
     """For each layer of the shallower network the number of the layer of the deeper one that stands beside it.
+
+    Args:
+        shallow: Layers of the network that has fewer.
+        deep: Layers of the network that has more.
+        likeness: How alike two layers of one kind are, from 0 to 1.
 
     Raises:
         InputError: there is none for some of them, or some of the deeper network can neither be grown nor left out.
     """
-    costs = [[_cost(one, other) for other in deep] for one in shallow]
+    costs = [[_cost(one, other, likeness) for other in deep] for one in shallow]
     skips = [inf, *(_skip(before, layer) for before, layer in pairwise(deep[:-1])), inf] if len(deep) > 1 else [inf]
     found = cheapest(costs, skips)
     if found is None:
@@ -84,17 +75,15 @@ def aligned_layers(shallow: Sequence[Layer], deep: Sequence[Layer]) -> list[int]
     return found
 
 
-def _cost(one: Layer, other: Layer) -> float:
-    if one.kind != other.kind or one.places != other.places:
-        return inf
-    entering, leaving = (linear_alignment(own, its) for own, its in zip(one.grams, other.grams, strict=True))
-    return 1.0 - (entering + leaving) / 2
+def _cost(one: Layer, other: Layer, likeness: Likeness) -> float:
+    """What it costs to have two layers stand beside each other."""
+    return 1.0 - likeness(one, other) if one.kind == other.kind and one.places == other.places else inf
 
 
 def _skip(before: Layer, layer: Layer) -> float:
     """What it costs to leave out a layer of the deeper network, or to grow it in the other one."""
     if layer.residual:
-        return 0.0
+        return 0.0 if layer.block != NORMED or before.ends_in_norm else inf
     chain = layer.chained and before.chained and layer.kind[0][0] == before.kind[0][0]
     if not chain or layer.places[0] != layer.places[1]:
         return inf
@@ -110,8 +99,9 @@ def _unaligned(
     reason = (
         f"nothing in the deeper one is of the kind of {', '.join(alone)}"
         if alone
-        else f"of the deeper one {', '.join(rigid)} cannot be left without a partner (only residual blocks and linear "
-        "or convolution layers of stride 1 inside a chain can), and in this order they have none"
+        else f"of the deeper one {', '.join(rigid)} cannot be left without a partner (only residual blocks, post-norm "
+        "ones behind a layer norm, and linear or convolution layers of stride 1 inside a chain can), and in this order "
+        "they have none"
     )
     told = [", ".join(f"{each.name} ({each.kind[0][0]})" for each in layers) for layers in (shallow, deep)]
     return (

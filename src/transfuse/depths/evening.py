@@ -18,6 +18,7 @@ from ..modules import state_of
 from .alignment import aligned_layers
 from .growing import EXACT, grown_by
 from .layers import Layer, layers_of
+from .likeness import LIKENESSES, Likeness
 from .losing import shortened_by
 from .pairs import Pairs
 
@@ -49,7 +50,8 @@ class Change:
     def __str__(self) -> str:
         """What was grown or lost, and what that changed, in a line."""
         done = f"grew {', '.join(self.grown)}" if self.grown else f"lost {', '.join(self.lost)}"
-        kept = "computes the same" if self.difference <= EXACT else "computes about the same"
+        near = "about the same" if self.difference <= HOPELESS else "something else"
+        kept = f"computes {'the same' if self.difference <= EXACT else near}"
         counts = f"{self.layers[0]} layers became {self.layers[1]}"
         return f"{counts}: it {done} and {kept} (outputs differ by {self.difference:.1g})"
 
@@ -70,8 +72,16 @@ class Depths:
         return "; ".join(f"model {number}: {each}" for number, each in enumerate(self.changes, start=1) if each)
 
 
-def brought_to(target: nn.Module, models: Sequence[nn.Module], batches: Batches) -> tuple[list[nn.Module], Depths]:
+def brought_to(
+    target: nn.Module, models: Sequence[nn.Module], batches: Batches, *, likeness: str = "activations"
+) -> tuple[list[nn.Module], Depths]:
     """Networks in the depth of a target: shallower ones grow layers that change nothing, deeper ones lose layers.
+
+    Args:
+        target: A network of the depth that comes out.
+        models: Networks of other depths, or of this one.
+        batches: Inputs on which layers are compared and fitted.
+        likeness: What layers are put beside each other by: a row of `LIKENESSES`.
 
     Raises:
         InputError: the layers of a network cannot be put beside those of the target, or it is not what it was then.
@@ -86,7 +96,8 @@ def brought_to(target: nn.Module, models: Sequence[nn.Module], batches: Batches)
             continue
         layers = layers or _layers(target, compared, "the target")
         try:
-            found.append(_changed(model, _layers(model, compared, "it"), target, layers, batches))
+            own = _layers(model, compared, "it")
+            found.append(_changed(model, own, target, layers, batches, LIKENESSES[likeness]))
         except InputError as error:
             raise InputError(f"model {number} cannot be brought to the depth of the result: {error}") from error
     return [model for model, _ in found], Depths(tuple(change for _, change in found))
@@ -108,16 +119,16 @@ def _layers(model: nn.Module, batch: Batch, name: str) -> list[Layer]:
 
 
 def _changed(
-    model: nn.Module, own: list[Layer], target: nn.Module, wanted: list[Layer], batches: Batches
+    model: nn.Module, own: list[Layer], target: nn.Module, wanted: list[Layer], batches: Batches, likeness: Likeness
 ) -> tuple[nn.Module, Change]:
     """A network in the depth of a target, and what was done to it."""
     if len(own) <= len(wanted):
-        pairs = Pairs(model, target, own, wanted, aligned_layers(own, wanted))
+        pairs = Pairs(model, target, own, wanted, aligned_layers(own, wanted, likeness))
         grown = grown_by(pairs, batches)
         change = Change((len(own), len(wanted)), _beside(pairs), grown=_alone(pairs), difference=grown.difference)
         change, result = replace(change, blocks=_in_blocks(pairs), free=grown.free), grown.model
     else:
-        pairs = Pairs(target, model, wanted, own, aligned_layers(wanted, own))
+        pairs = Pairs(target, model, wanted, own, aligned_layers(wanted, own, likeness))
         short = shortened_by(pairs, batches)
         turned = tuple((above, below) for below, above in _beside(pairs))
         change = Change((len(own), len(wanted)), turned, lost=_alone(pairs), difference=short.difference)

@@ -2,6 +2,8 @@
 
 Layers that stand beside each other hold the tensors of the shallower network. Of the others, residual blocks add
 nothing: the tensors that end their branches are 0, and whatever the other tensors of the block are, they are *free*.
+Post-norm blocks add nothing either, and what their norms do is made up for: the last one has the gains and biases of
+the norm before the block, which has none then, and what is normalised already stays as it is when it is again.
 Linear and convolution layers in a chain are identities, which ReLU behind them does not change; a batch norm behind
 one has the statistics of what it sees, and undoes what it does. Behind other functions an identity is not exact: the
 input is scaled (where the function is nearly linear around 0) or shifted (where it is nearly linear far from 0), and
@@ -22,10 +24,9 @@ from torch import Tensor, nn
 
 from ..activations import Batches
 from ..modules import evaluating, live_tensors, state_of, undisturbed, with_state
-from .blocks import leaves_alone, zeros_of
+from .blocks import NORMED, NORMS, leaves_alone, plainest
 from .calls import Call, calls_of
 from .fitting import difference, fit_to
-from .layers import NORMS
 from .pairs import Pairs
 
 EXACT = 1e-4  # relative difference of outputs up to which nothing is fitted: more than rounding makes of float32
@@ -57,15 +58,17 @@ def grown_by(pairs: Pairs, batches: Batches) -> Grown:
     model = with_state(pairs.deep, {name: state[name] for name in state_of(pairs.deep)})
     with undisturbed(pairs.shallow), evaluating(model):
         _learn_statistics(pairs, model, batches)
+        _hand_on_gains(pairs, model, batches)
         if difference(pairs.shallow, model, batches) > EXACT:
             _fit_chain(pairs, model, batches)
         left = difference(pairs.shallow, model, batches)
-    free = {name for number, zero in needed.items() for name in pairs.above[number].tensors(state) if name not in zero}
+    free = {name for number, fixed in needed.items() for name in pairs.above[number].tensors(state)
+            if name not in fixed}  # fmt: skip
     return Grown(model, frozenset(free), left)
 
 
 def _needed(pairs: Pairs, batches: Batches) -> dict[int, set[str]]:
-    """For each block that is grown the tensors that must be 0: the later ones, which end its branches."""
+    """For each block that is grown the tensors that are not free: the later ones, which end its branches, and norms."""
     blocks = [number for number in pairs.single if not pairs.above[number].chained]
     if not blocks:
         return {}
@@ -74,29 +77,29 @@ def _needed(pairs: Pairs, batches: Batches) -> dict[int, set[str]]:
         return {
             number: {
                 f"{name}.{each}"
-                for each in _ending(pairs.deep.get_submodule(name), calls, name, added=pairs.above[number].added)
+                for each in _ending(pairs.deep.get_submodule(name), calls, name, pairs.above[number].block)
             }
             for number in blocks
             for name in [pairs.above[number].name]
         }
 
 
-def _ending(block: nn.Module, calls: Mapping[str, Call], name: str, *, added: bool) -> set[str]:
-    """Names of the parameters of a residual block that must be 0 for it to add nothing, the others being any.
+def _ending(block: nn.Module, calls: Mapping[str, Call], name: str, what: str) -> set[str]:
+    """Names of the parameters of a residual block that must be as in the plainest one, the others being any.
 
-    All are 0 at first; from the first one that is used to the last, each gets random values if that does no harm. Its
-    own would not do: some may be 0 already.
+    From the first one that is used to the last, each gets random values if that does no harm. Its own would not do:
+    some may be 0 already.
     """
-    values, random = zeros_of(block), torch.Generator().manual_seed(0)
+    values, random = plainest(block, what), torch.Generator().manual_seed(0)
     order = {part: calls[f"{name}.{part}"].number for part, _ in block.named_modules() if f"{name}.{part}" in calls}
     used = sorted(values, key=lambda each: order.get(each.rpartition(".")[0], -1))
-    zero = set(values)
+    needed = set(values)
     for each in used:
         drawn = 0.5 + torch.rand(values[each].shape, generator=random)
         tried = {**values, each: drawn.to(values[each])}
-        if leaves_alone(block, calls[name], tried, added=added):
-            values, zero = tried, zero - {each}
-    return zero
+        if leaves_alone(block, calls[name], tried, what):
+            values, needed = tried, needed - {each}
+    return needed
 
 
 def _identity(pairs: Pairs, number: int) -> dict[str, Tensor]:
@@ -113,7 +116,7 @@ def _identity(pairs: Pairs, number: int) -> dict[str, Tensor]:
     return {**found, f"{layer.name}.weight": weight}
 
 
-def _nothing(pairs: Pairs, number: int, zero: set[str]) -> dict[str, Tensor]:
+def _nothing(pairs: Pairs, number: int, needed: set[str]) -> dict[str, Tensor]:
     """The tensors of a residual block that adds nothing, in the widths of the shallower network.
 
     A block of the shallower network shows how wide it is; else it is in proportion to that of the deeper one.
@@ -127,10 +130,10 @@ def _nothing(pairs: Pairs, number: int, zero: set[str]) -> dict[str, Tensor]:
         like = below[alike[0].name + name.removeprefix(layer.name)] if alike else above[name]
         shape = tuple(like.shape) if alike else _in_proportion(tuple(like.shape), layer.units[0], stream)
         norm = isinstance(pairs.deep.get_submodule(name.rpartition(".")[0]), NORMS)
-        if name in zero or (name in parameters and not norm):
-            found[name] = like.new_zeros(shape)
+        if norm and (layer.block == NORMED or name not in needed):
+            found[name] = _neutral(name, above[name], shape)
         else:
-            found[name] = _neutral(name, above[name], shape) if norm else above[name].clone()  # a mask, say
+            found[name] = like.new_zeros(shape) if name in parameters else above[name].clone()  # a mask, say
     return found
 
 
@@ -160,6 +163,34 @@ def _learn_statistics(pairs: Pairs, model: nn.Module, batches: Batches) -> None:
                               (mean, variance, (variance + norm.eps).sqrt(), mean), strict=True):  # fmt: skip
             if isinstance(tensor := getattr(norm, own, None), Tensor):
                 tensor.data.copy_(value)
+
+
+def _hand_on_gains(pairs: Pairs, model: nn.Module, batches: Batches) -> None:
+    """Have the last norm of each post-norm block have the gains and biases of the norm that it reads, which has none.
+
+    What that norm gives is read by nobody else: the sums of the next block start from what the grown one gives.
+    """
+    for number in (each for each in pairs.single if pairs.above[each].block == NORMED):
+        source, place = _norms_around(model, pairs.above[number].name, batches)
+        for key, plain in (("weight", 1.0), ("bias", 0.0)):
+            own, other = (getattr(norm, key, None) for norm in (source, place))
+            if isinstance(own, Tensor) and isinstance(other, Tensor):
+                other.data.copy_(own.data)
+                own.data.fill_(plain)
+
+
+def _norms_around(model: nn.Module, name: str, batches: Batches) -> list[nn.Module | None]:
+    """The layer norm that gives what a block reads, and the one inside that gives what the block does, if there are."""
+    calls = calls_of(model, next(iter(batches)).run)
+    block = calls[name].tensors
+    assert block is not None, "a block takes a tensor and gives one"
+    norms = [each for each, module in model.named_modules() if isinstance(module, nn.LayerNorm) and each in calls]
+    found: list[nn.Module | None] = []
+    for inside, tensor in zip((False, True), block, strict=True):
+        giving = [each for each in norms if each.startswith(f"{name}.") is inside
+                  and torch.equal(calls[each].result, tensor)]  # fmt: skip
+        found.append(model.get_submodule(max(giving, key=lambda each: calls[each].number)) if giving else None)
+    return found
 
 
 def _fit_chain(pairs: Pairs, model: nn.Module, batches: Batches) -> None:

@@ -17,11 +17,10 @@ from torch import Tensor, nn
 
 from ..activations import Batch
 from ..modules import undisturbed
-from .blocks import ADDED, CONVOLUTIONS, RIGID, blocks_of, kind_of
+from .blocks import CONVOLUTIONS, NORMED, NORMS, RIGID, blocks_of, kind_of
 from .calls import Call, calls_of
 
 CHAINED = (nn.Linear, *CONVOLUTIONS)  # what can be an identity by itself
-NORMS = (nn.modules.batchnorm._BatchNorm, nn.LayerNorm, nn.GroupNorm, nn.RMSNorm)
 CHOSEN = "only modules that take a tensor and give one are chosen"
 
 
@@ -34,25 +33,35 @@ class Layer:
         kind: What must be equal for two layers to stand beside each other: types, names of tensors, kernels, strides.
         entering: The shape of what goes in, without the samples.
         leaving: The shape of what comes out, without the samples.
-        residual: Whether it is a residual block, which with all its parameters 0 changes nothing.
+        block: What sort of residual block it is, of those in `blocks`; `RIGID` if it is none that can do nothing.
         chained: Whether it is a linear or convolution layer that can be an identity by itself.
-        added: Whether it is a residual block whose sum is made outside of it: with all its parameters 0 it gives 0.
         grams: Products [samples, samples] for each two samples, centred, of what goes in and of what comes out.
+        weights: Its parameters, each by the number of its module in `parts` and the name in that.
     """
 
     parts: tuple[str, ...]
     kind: tuple[Any, ...]
     entering: tuple[int, ...]
     leaving: tuple[int, ...]
-    residual: bool
+    block: str
     chained: bool
-    added: bool
     grams: tuple[Tensor, Tensor]
+    weights: Mapping[str, Tensor]
 
     @property
     def name(self) -> str:
         """The name of its first module."""
         return self.parts[0]
+
+    @property
+    def residual(self) -> bool:
+        """Whether it is a residual block that can do nothing."""
+        return self.block != RIGID
+
+    @property
+    def ends_in_norm(self) -> bool:
+        """Whether what it gives comes out of a layer norm, whose gains and biases a post-norm block can take over."""
+        return self.block == NORMED or self.kind[-1][0] == nn.LayerNorm.__name__
 
     @property
     def places(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -114,11 +123,12 @@ def _layer(model: nn.Module, calls: Mapping[str, Call], parts: tuple[str, ...], 
         tuple(kind_of(module) for module in modules),
         tuple(first[0].shape[1:]),
         tuple(last[1].shape[1:]),
-        residual=blocks.get(parts[0], RIGID) != RIGID and once,
+        block=blocks.get(parts[0], RIGID) if once else RIGID,
         chained=type(modules[0]) in CHAINED and getattr(modules[0], "groups", 1) == 1 and once,
-        added=blocks.get(parts[0]) == ADDED,
         grams=(_gram(first[0]), _gram(last[1])),
-    )
+        weights={f"{number}.{name}": tensor.detach() for number, module in enumerate(modules)
+                 for name, tensor in module.named_parameters()},
+    )  # fmt: skip
 
 
 def _joined(model: nn.Module, calls: Mapping[str, Call], found: list[Layer], name: str) -> list[Layer] | None:

@@ -36,8 +36,12 @@ class Pairs:
         return [number for number in range(len(self.above)) if number not in self.beside]
 
     def before(self, number: int) -> Layer:
-        """The last layer of the shallower network that stands beside one before a layer of the deeper network."""
-        return self.below[max(place for place, beside in enumerate(self.beside) if beside < number)]
+        """The last layer of the shallower network that stands beside one before a layer of the deeper network.
+
+        Layers without parameters do not count: angles of positions, say, are made beside the stream.
+        """
+        before = [place for place, beside in enumerate(self.beside) if beside < number]
+        return self.below[max((place for place in before if self.below[place].weights), default=max(before))]
 
     def names(self) -> dict[str, str]:
         """For tensors of the deeper network the names of the tensors of the shallower one that stand beside them.

@@ -15,8 +15,8 @@ from torch import Tensor, nn
 
 from ..activations import Batches
 from ..depths import Depths, brought_to
-from ..errors import InputError
-from ..modules import Arguments, depth_of, differ_in_depth, numbers_in, undisturbed
+from ..errors import InputError, listing
+from ..modules import Arguments, depth_of, differ_in_depth, first_line, model_state, numbers_in, run, undisturbed
 from ..synthetic import SyntheticInputs, plain_inputs
 from ..types import State
 from .results import FusedStates
@@ -25,7 +25,7 @@ MOST_BATCHES = 10  # of the data that layers are compared and fitted by: a thous
 COMPARED = 500  # samples that are drawn, in five batches: on the first one layers are compared, on all outputs
 
 
-def of_one_depth(
+def of_one_depth(  # noqa: PLR0913
     models: Sequence[nn.Module],
     target: Any,
     example: Arguments | None,
@@ -33,16 +33,20 @@ def of_one_depth(
     *,
     synthetic: bool,
     seed: int,
+    terms: str | None = None,
 ) -> tuple[list[nn.Module], Depths | None]:
     """Models in the depth of the target, or of the deepest of them, and what was done to them; nothing if nothing was.
 
     The deepest one is the default since a shallower network can grow and compute the same, while a deeper one that
-    loses layers does not.
+    loses layers does not. Layers are compared by what they compute, even where units are matched by their weights; only
+    `terms` that are asked for say otherwise.
 
     Raises:
-        InputError: there are no example inputs, or the layers of a model cannot be put beside those of the target.
+        InputError: there are no example inputs, a model does not run on them, or its layers cannot be put beside those
+            of the target.
     """
     wanted = [target] if isinstance(target, nn.Module) else []
+    _check_recurrent([*models, *wanted])
     if not differ_in_depth([*models, *wanted]):
         return list(models), None
     if example is None:
@@ -51,9 +55,48 @@ def of_one_depth(
             f"the models have different numbers of layers ({counts}, the target last if there is one), which are put "
             "beside each other by what they compute; pass example_inputs"
         )
+    _check_inputs([*models, *wanted], example)
     like = wanted[0] if wanted else max(models, key=depth_of)
     inputs = _inputs([like, *models], example, data, synthetic=synthetic, seed=seed)
-    return brought_to(like, models, inputs)
+    return brought_to(like, models, inputs, likeness=terms or "activations")
+
+
+def _check_recurrent(models: Sequence[nn.Module]) -> None:
+    """Refuse recurrent modules of other numbers of layers, which are one module whatever their number is.
+
+    Raises:
+        InputError: with all that differ from the first model's.
+    """
+    first = {name: each.num_layers for name, each in models[0].named_modules() if isinstance(each, nn.RNNBase)}
+    problems = [
+        f"{name} of model {number} ({type(each).__name__}) has {each.num_layers} layers, that of model 1 {first[name]}"
+        for number, model in enumerate(models, start=1)
+        for name, each in model.named_modules()
+        if isinstance(each, nn.RNNBase) and name in first and each.num_layers != first[name]
+    ]
+    if problems:
+        raise InputError(
+            listing("recurrent modules have other numbers of layers:", problems)
+            + "\nLayers inside of a recurrent module cannot be grown or left out; fuse networks of one num_layers"
+        )
+
+
+def _check_inputs(models: Sequence[nn.Module], example: Arguments) -> None:
+    """Refuse models that do not read the same inputs, before they are compared on some.
+
+    Raises:
+        InputError: a model does not run on the example inputs.
+    """
+    with undisturbed(*models):
+        for number, model in enumerate(models, start=1):
+            try:
+                run(model, model_state(model), example)
+            except Exception as error:  # the model's own code runs here, and may raise anything
+                raise InputError(
+                    f"model {number} ({type(model).__name__}) does not run on the example inputs: {first_line(error)}. "
+                    "Models of other depths are compared on the same inputs: all, and the target if it is a module, "
+                    "have to take them"
+                ) from error
 
 
 def _inputs(
@@ -87,14 +130,12 @@ def _drawn(models: Sequence[nn.Module], example: Arguments, seed: int) -> Batche
     return made
 
 
-def lent(states: FusedStates, depths: Depths | None) -> FusedStates:
+def lent(states: FusedStates, depths: Depths) -> FusedStates:
     """Fused states in which tensors of grown blocks that do not matter to a model are those of the others.
 
     They are 0 where a block was grown, and whatever they are, the model computes the same. The mean with 0 would weaken
     the block of the others once more for each such tensor.
     """
-    if depths is None:
-        return states
     free = [frozenset[str]() if change is None else change.free for change in depths.changes]
     fused = dict(_means(states, free))
     own = tuple(

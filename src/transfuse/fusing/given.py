@@ -69,6 +69,22 @@ class Wanted:
         """The example inputs, if there are any."""
         return None if self.example_inputs is None else Arguments.of(self.example_inputs)
 
+    @property
+    def batches(self) -> Batches | None:
+        """The data, if there is any; a model gives on it what counts as output, unless `forward` says what it gives."""
+        if self.data is None:
+            return None
+        batches = Batches.of(self.data, forward=self.forward)
+        return batches if self.forward is not None else self.counting(batches)
+
+    def counting(self, batches: Batches | None) -> Batches | None:
+        """Batches on which a model gives what counts as output."""
+        pick = self.outputs
+        if batches is None or pick is None:
+            return batches
+        whole = batches.forward
+        return replace(batches, forward=lambda model, batch: pick(whole(model, batch)))
+
     def verified(self, models: Sequence[nn.Module]) -> Verified:
         """Models that are alike outside their states, if that shall be checked."""
         return verified(models, self.example) if self.check and self.outputs is None else Verified()
@@ -112,8 +128,9 @@ class Given:
         if isinstance(target, nn.Module):
             target = unwrapped(target)
             check_copies(target, "target")
-        data = None if how.data is None else Batches.of(how.data, forward=how.forward)
-        own, depths = of_one_depth(own, target, how.example, data, synthetic=how.synthetic, seed=how.seed)
+        own, depths = of_one_depth(
+            own, target, how.example, how.batches, synthetic=how.synthetic, seed=how.seed, terms=how.terms
+        )
         wide = [*own, target] if isinstance(target, nn.Module) else own
         layout = how.layout or traced_layout(wide, how.example_inputs, how.outputs)
         states = _detached(own)
@@ -160,7 +177,7 @@ class Given:
 
     def inputs(self, how: Wanted) -> Inputs:
         """The data, and synthetic inputs in place of it or beside it."""
-        batches = None if how.data is None else Batches.of(how.data, forward=how.forward)
+        batches = how.batches
         example = how.example if how.synthetic else None
         how.correction.check(self.models[0], inputs=batches is not None or example is not None)
         example = example if how.correction.wanted else None
@@ -168,7 +185,8 @@ class Given:
             self.own, example, plain=how.correction.name != AUTO, data=batches is not None, seed=how.seed,
             streams=bool(self.layout.rotating), apart=self.joined is not None, progress=how.progress,
         )  # fmt: skip
-        return Inputs(batches, made)
+        counted = replace(made, batches=how.counting(made.batches), matching=how.counting(made.matching))
+        return Inputs(batches, counted)
 
 
 def _detached(models: Sequence[nn.Module]) -> list[dict[str, Tensor]]:

@@ -20,6 +20,16 @@ from ..synthetic import SyntheticInputs
 TermsName = Literal["weights", "activations", "both"]
 
 
+def check_terms(terms: str | None) -> None:
+    """Refuse what is no kind of terms, before networks of other depths are compared by it.
+
+    Raises:
+        InputError: naming the kinds.
+    """
+    if terms is not None and terms not in get_args(TermsName):
+        raise InputError(f"terms is {terms!r}; expected one of {', '.join(get_args(TermsName))}")
+
+
 @dataclass(frozen=True, eq=False)
 class Inputs:
     """Inputs without labels: data, if there is any, and synthetic inputs in place of it or beside it."""
@@ -41,12 +51,10 @@ class Inputs:
         """Activations of models on these inputs, if they count: by default beside the weights, where there are inputs.
 
         Raises:
-            InputError: activations are asked for without inputs, or `terms` is no kind of terms.
+            InputError: activations are asked for without inputs.
         """
         batches = self.matching
         terms = terms or ("both" if batches else "weights")
-        if terms not in get_args(TermsName):
-            raise InputError(f"terms is {terms!r}; expected one of {', '.join(get_args(TermsName))}")
         if terms == "weights":
             return None
         if batches is None:

@@ -40,19 +40,34 @@ def placed_modules(joined: Joined, models: Sequence[nn.Module], states: Sequence
         InputError: naming the layers that cannot be rebuilt.
     """
     placed = [with_state(model, state) for model, state in zip(models, states, strict=True)]
+    labels = label_names(joined.heads, [getattr(model, "config", None) for model in models])
     for model in placed:
-        _tell_labels(model, joined.heads)
+        _tell_labels(model, labels)
     return placed
 
 
-def _tell_labels(model: Any, heads: Heads) -> None:
+def label_names(heads: Heads, configs: Sequence[Any]) -> list[str]:
+    """The names of the outputs of models of transformers whose heads are joined.
+
+    They are the classes if these are given, else what the configurations of the models call them, if no name stands
+    there twice; else numbers.
+    """
+    if heads.classes:
+        return list(map(str, heads.classes))
+    own = [list(map(str, (getattr(config, "id2label", None) or {}).values())) for config in configs]
+    names = [name for each in own for name in each]
+    if [len(each) for each in own] == [len(places) for places in heads.places] and len(set(names)) == len(names):
+        return names
+    return [f"LABEL_{place}" for place in range(heads.width)]
+
+
+def _tell_labels(model: Any, names: Sequence[str]) -> None:
     """Have a model of transformers know its number of labels, and their names, which its configuration keeps."""
     config: Any = getattr(model, "config", None)
     if hasattr(config, "id2label") and hasattr(model, "num_labels"):
-        names = map(str, heads.classes) if heads.classes else (f"LABEL_{place}" for place in range(heads.width))
         config.id2label = dict(enumerate(names))
-        config.label2id = {name: place for place, name in config.id2label.items()}
-        model.num_labels = heads.width
+        config.label2id = {name: place for place, name in enumerate(names)}
+        model.num_labels = len(names)
 
 
 def check_placed(joined: Joined, models: Sequence[nn.Module], placed: Sequence[nn.Module], inputs: Arguments) -> None:
@@ -99,7 +114,8 @@ def calibrated(joined: Joined, models: Sequence[nn.Module], batches: Batches, *,
         synthetic: Whether they are synthetic, so that models which seem nearly alike are left as they are.
     """
     with undisturbed(*models), torch.no_grad():
-        scores = [_scores(model, batches) for model in models]
+        counts = [len(places) for places in joined.heads.places]
+        scores = [_scores(model, batches, count) for model, count in zip(models, counts, strict=True)]
     known = [each for each in scores if each is not None]
     if len(known) < len(models):
         return joined
@@ -140,9 +156,11 @@ def _median(values: Tensor, chosen: Tensor) -> float:
     return float((values[chosen] if int(chosen.sum()) >= FEWEST else values).median())
 
 
-def _scores(model: nn.Module, batches: Batches) -> Tensor | None:
-    """The class scores [samples, classes] that a model gives on inputs; nothing if its outputs are none."""
-    found = [tensors_in(batch.run(model)) for batch in batches]
-    if not all(len(each) == 1 and are_class_scores(each[0]) for each in found):
-        return None
-    return torch.cat([each[0] for each in found]).double()
+def _scores(model: nn.Module, batches: Batches, count: int) -> Tensor | None:
+    """The scores [samples, classes] of so many classes that a model gives on inputs, alone or beside other tensors.
+
+    Nothing, if it gives none, or several that could be.
+    """
+    found = [[each for each in tensors_in(batch.run(model)) if are_class_scores(each) and each.shape[1] == count]
+             for batch in batches]  # fmt: skip
+    return torch.cat([each[0] for each in found]).double() if all(len(each) == 1 for each in found) else None

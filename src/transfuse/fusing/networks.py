@@ -39,7 +39,7 @@ from .correcting import Parents, corrected
 from .depth import lent
 from .given import Given, Wanted
 from .heads import CLASSES, HEADS, Classes, checked_heads
-from .inputs import Inputs, TermsName
+from .inputs import Inputs, TermsName, check_terms
 from .joining import calibrated
 from .pipeline import fused_states
 from .results import FusedStates, Fusion, Network
@@ -77,13 +77,15 @@ def fuse(  # noqa: PLR0913
             along the first dimension), an iterable of batches, or a `DataLoader`. Of a tuple the first element counts,
             a dict holds keyword arguments.
         terms: What units are matched by: `weights`, `activations` of the data, or `both`; default: `both` if there is
-            data, unless the method says.
+            data, unless the method says. Layers of models of other depths are put beside each other by the same; by
+            default by `activations`, on inputs that are drawn where there is no data.
         correct: The correction at the end: a row of `transfuse.CORRECTIONS`, `auto` (the one that is judged best
             without labels) or `none`; default: what the method says (`auto` ends with one, published methods do not).
         synthetic: Without data, correct by synthetic inputs, if that is judged an improvement; networks with
             convolutions are matched by them too. See `transfuse.synthetic_inputs`.
         forward: Runs a model on a batch of the data, where batches are of another kind.
-        outputs: What counts as output in tracing, from what a model returns; see `transfuse.trace`.
+        outputs: What counts as output, from what a model returns: in tracing (see `transfuse.trace`), and where
+            outputs are compared, corrected or calibrated.
         seed: For the order of sweeps, for restarts, for synthetic inputs, and for distillation.
         progress: Show how far it is, on standard error: if that is a terminal (True), or "always". Or a function
             `watch(stage, done, total)` of your own.
@@ -150,6 +152,7 @@ def fused_networks(models: Sequence[Network], chosen: Chosen, wanted: Wanted) ->
     started = time.perf_counter()
     if wanted.budget is not None and wanted.target is not None:
         raise InputError("target and budget both say how wide the result is; pass one of them")
+    check_terms(wanted.terms)
     row, aim = chosen.row, checked_heads(wanted.heads, wanted.classes, wanted.correction.aim)
     wanted = replace(wanted, correction=replace(wanted.correction, aim=aim))
     with alone():
@@ -171,7 +174,6 @@ def fused_networks(models: Sequence[Network], chosen: Chosen, wanted: Wanted) ->
         chosen, ready, activations, seed=wanted.seed, progress=wanted.progress, workers=wanted.workers
     )
     states = replace(states, heads=given.joined.heads) if given.joined else states
-    states = lent(states, given.depths) if row.lends else states
     with alone():
         done = _finished(given, wanted, row, states, inputs)
     return replace(done, budget=spent, seconds=time.perf_counter() - started)
@@ -187,16 +189,21 @@ def _spent(given: Given, ready: Ready, inputs: Inputs, chosen: Chosen, wanted: W
 
 
 def _finished(given: Given, how: Wanted, row: Method, states: FusedStates, inputs: Inputs) -> Fusion[Any]:
-    """Modules with the fused states, held to their models and corrected."""
+    """Modules with the fused states, held to their models and corrected.
+
+    They are held to them before tensors are lent, which may change what a model returns beside its outputs: keys of a
+    layer that it grew, say.
+    """
     fused = with_state(given.into, states.state)
     if not isinstance(given.target, nn.Module | None) and how.example_inputs is not None:
         _check_rebuilt(fused, how.example_inputs)
-    pairs = zip(given.models, states.aligned, strict=True)
-    aligned = tuple(_aligned(model, given.into, state) for model, state in pairs)
+    aligned = _all_aligned(given, states)
+    pairs = zip(aligned, states.couplings, strict=True)
+    check = given.held.held_to([twin if own.reversible else None for twin, own in pairs])
+    if row.lends and given.depths is not None:
+        states = lent(states, given.depths)
+        fused, aligned = with_state(given.into, states.state), _all_aligned(given, states)
     couplings = [each.couplings for each in states.couplings]
-    check = given.held.held_to(
-        [twin if own.reversible else None for twin, own in zip(aligned, states.couplings, strict=True)]
-    )
     parents = Parents(given.models, aligned, states.weights, given.layout, couplings, row.balance, given.apart)
     model, correction = corrected(how.correction, fused, parents, inputs, how.progress)
     told = replace(check, note="; ".join(filter(None, [*given.notes, check.note])))
@@ -211,6 +218,12 @@ def _comparable(given: Given, layout: Layout, row: Method) -> Sequence[nn.Module
         all_balanced(folded(state, layout), layout, scales=row.balance, apart=given.apart) for state in given.states
     ]
     return [with_state(model, state) for model, state in zip(given.models, states, strict=True)]
+
+
+def _all_aligned(given: Given, states: FusedStates) -> tuple[nn.Module, ...]:
+    """All models in the common order."""
+    pairs = zip(given.models, states.aligned, strict=True)
+    return tuple(_aligned(model, given.into, state) for model, state in pairs)
 
 
 def _aligned(model: nn.Module, into: nn.Module, state: State) -> nn.Module:

@@ -197,7 +197,7 @@ def _values(tokens: Sequence[Tensor]) -> Tensor:
 def _reading(seen: Seen, value: Tensor, models: Sequence[nn.Module]) -> Drawing | None:
     """How an input is drawn that a site reads, by the covariance of the site's weights; nothing if it reads another."""
     name = seen.recurrence.names[0] if seen.recurrence else seen.name
-    weights = [model.get_parameter(name).detach().float() for model in models]
+    weights = _weights_of(models, name)
     if seen.kernel and seen.inputs.shape == value.shape and torch.equal(seen.inputs, value):
         axis = value.dim() - len(seen.kernel) - 1
         if seen.how["groups"] == 1:
@@ -218,6 +218,16 @@ def _reading(seen: Seen, value: Tensor, models: Sequence[nn.Module]) -> Drawing 
         flat = value.dim() > 1 and value[0].numel() == seen.inputs.shape[-1]
         return Drawing(value, _root(weights), -1 if within else None) if within or flat else None
     return None
+
+
+def _weights_of(models: Sequence[nn.Module], name: str) -> list[Tensor]:
+    """The weights of some name that read as many features as that of the first model.
+
+    Models of other depths may have none of this name, or another layer there.
+    """
+    known = [dict(model.named_parameters(remove_duplicate=False)).get(name) for model in models]
+    first = models[0].get_parameter(name)
+    return [each.detach().float() for each in known if each is not None and each.shape[1:] == first.shape[1:]]
 
 
 def _root(weights: Sequence[Tensor]) -> Tensor:
