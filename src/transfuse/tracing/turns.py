@@ -24,6 +24,21 @@ class Norm:
 
 
 @dataclass(frozen=True)
+class Term:
+    """A tensor of the state that units are linear in, along the axis on which it has them.
+
+    Args:
+        tensor: Name of the tensor.
+        axis: The axis.
+        gain: The vector by which it has been multiplied on the way; empty if by none.
+    """
+
+    tensor: str
+    axis: int
+    gain: str = ""
+
+
+@dataclass(frozen=True)
 class Turn:
     """The units of a space along an axis of a value.
 
@@ -32,12 +47,25 @@ class Turn:
         norm: The gain (and bias) that they were given, and that what reads them must take over.
         plain: Whether they are as the norm gave them, or a mean of such, so that its bias arrives as it is.
         squared: Whether they are squares, which may only be summed.
+        terms: All tensors whose sum they are, so that a gain can go into these; none where they are no such sum.
     """
 
     space: str
     norm: Norm | None = None
     plain: bool = True
     squared: bool = False
+    terms: frozenset[Term] | None = None
+
+    @property
+    def scalable(self) -> bool:
+        """Whether they are a sum of tensors that a gain can go into."""
+        return bool(self.terms) and not any(term.gain for term in self.terms or ())
+
+
+def added_terms(turns: Sequence[Turn]) -> frozenset[Term] | None:
+    """The tensors whose sum the sum of units is; none if that is not known of one of them."""
+    known = [turn.terms for turn in turns if turn.terms is not None]
+    return frozenset().union(*known) if len(known) == len(turns) else None
 
 
 @dataclass(frozen=True, eq=False)
