@@ -344,18 +344,30 @@ class Grouped(nn.Module):
         return self.wo(output.transpose(1, 2).contiguous().view(B, T, -1))
 
 
+class NormalizedNorm(nn.Module):
+    """An RMS norm by `F.normalize`."""
+
+    def __init__(self, dim):
+        super().__init__()
+        self.scale, self.g = dim**0.5, nn.Parameter(torch.ones(dim))
+
+    def forward(self, x):
+        return F.normalize(x, dim=-1) * self.scale * self.g
+
+
 @written("llama.c", TEXTS)
 @written("llama.c, tied", TEXTS, tied=True)
+@written("RMS norms by F.normalize", TEXTS, norm=NormalizedNorm)
 class Llama(nn.Module):
-    def __init__(self, tied=False):
+    def __init__(self, tied=False, norm=RMSNorm):
         super().__init__()
         self.tok_embeddings = nn.Embedding(WORDS, WIDTH)
         self.layers = nn.ModuleList(
             nn.ModuleDict(
                 {
                     "attention": Grouped(),
-                    "attention_norm": RMSNorm(WIDTH),
-                    "ffn_norm": RMSNorm(WIDTH),
+                    "attention_norm": norm(WIDTH),
+                    "ffn_norm": norm(WIDTH),
                     "w1": nn.Linear(WIDTH, INNER, bias=False),
                     "w2": nn.Linear(INNER, WIDTH, bias=False),
                     "w3": nn.Linear(WIDTH, INNER, bias=False),
@@ -363,7 +375,7 @@ class Llama(nn.Module):
             )
             for _ in range(2)
         )
-        self.norm, self.output = RMSNorm(WIDTH), nn.Linear(WIDTH, WORDS, bias=False)
+        self.norm, self.output = norm(WIDTH), nn.Linear(WIDTH, WORDS, bias=False)
         if tied:
             self.tok_embeddings.weight = self.output.weight
 
@@ -504,10 +516,7 @@ class Series(nn.Module):
         self.proj = nn.Linear(5, WIDTH)
         self.pos = nn.Embedding(PLACES, WIDTH)
         self.layers = nn.ModuleList(
-            [
-                nn.TransformerEncoderLayer(WIDTH, HEADS, INNER, 0.1, batch_first=True, norm_first=True)
-                for _ in range(2)
-            ]
+            [nn.TransformerEncoderLayer(WIDTH, HEADS, INNER, 0.1, batch_first=True, norm_first=True) for _ in range(2)]
         )
         self.out = nn.Sequential(nn.LayerNorm(WIDTH), nn.Linear(WIDTH, CLASSES))
 

@@ -25,7 +25,20 @@ from .algebra import Join, Over, Value
 from .findings import Findings
 from .labels import Labels
 from .registry import Registry
-from .turns import Norm, Term, Turn, Turned, added_terms, arrived, is_vector, listed, moving_layers, numbered, of_rank
+from .turns import (
+    Norm,
+    Term,
+    Turn,
+    Turned,
+    added_terms,
+    arrived,
+    is_vector,
+    listed,
+    moving_layers,
+    numbered,
+    of_rank,
+    repeated,
+)
 
 
 @dataclass
@@ -140,7 +153,7 @@ class Turning:
         if a is None or b is None:
             turn, other = (a, y) if a is not None else (b, x)
             assert turn is not None, "one of two values turns"
-            return self._met_alone(turn, other, other.shape[axis] == 1, kind, below=other is x)
+            return self._met_alone(turn, other, other.single(axis), kind, below=other is x)
         found = None
         if kind == "add":
             found = self._sum(a, b, x, y) or self._sum(b, a, y, x)
@@ -304,9 +317,11 @@ class Turning:
             self.found.use(value.tensor, "moved")
         read = given[0].read if len(given) == 1 else ""
         weight = all(value.weight for value in given)
+        repeats = self.where.startswith("aten.expand")
+        even = [repeated(given[0].shape, tuple(output.shape)) if repeats else frozenset() for output in outputs]
         return [
-            self._left(Turned(tuple(output.shape), weight=weight, turns=own, tensor=tensor, read=read))
-            for output, own in zip(outputs, turns, strict=True)
+            self._left(Turned(tuple(output.shape), weight=weight, turns=own, tensor=tensor, read=read, even=same))
+            for output, own, same in zip(outputs, turns, even, strict=True)
         ]
 
     def _moved_on(self, own: Sequence[Turn], found: Sequence[int | None], turns: list[dict[int, Turn]]) -> None:

@@ -76,11 +76,17 @@ class Turned(Labels):
         turns: By axis, the units that stand along it.
         tensor: The tensor of the state that the value is, or is a part of; empty if it is computed.
         read: The weight of which the value is the product with normed units, as it is; empty if it is none.
+        even: Axes along which one number was repeated.
     """
 
     turns: dict[int, Turn] = field(default_factory=dict)
     tensor: str = ""
     read: str = ""
+    even: frozenset[int] = frozenset()
+
+    def single(self, axis: int) -> bool:
+        """Whether there is one number for all places along an axis."""
+        return self.shape[axis] == 1 or axis in self.even
 
 
 @dataclass(frozen=True)
@@ -105,7 +111,14 @@ def of_rank(value: Turned, rank: int) -> Turned:
     """A value with leading axes of length 1, up to a rank."""
     more = rank - len(value.shape)
     turns = {axis + more: turn for axis, turn in value.turns.items()}
-    return replace(value, shape=(1,) * more + value.shape, turns=turns) if more else value
+    even = frozenset(axis + more for axis in value.even)
+    return replace(value, shape=(1,) * more + value.shape, turns=turns, even=even) if more else value
+
+
+def repeated(before: Sequence[int], after: Sequence[int]) -> frozenset[int]:
+    """The axes of a value that was expanded along which one number is repeated."""
+    lengths = [*[1] * (len(after) - len(before)), *before]
+    return frozenset(axis for axis, length in enumerate(lengths) if length == 1)
 
 
 def moving_layers(values: Sequence[Turned]) -> list[list[int | None]]:
