@@ -290,7 +290,7 @@ class GPT(nn.Module):
 
     def forward(self, idx, targets=None):
         device = idx.device
-        b, t = idx.size()
+        _, t = idx.size()
         assert t <= PLACES, f"Cannot forward sequence of length {t}, block size is only {PLACES}"
         pos = torch.arange(0, t, dtype=torch.long, device=device)
         x = self.transformer.drop(self.transformer.wte(idx) + self.transformer.wpe(pos))
@@ -427,7 +427,7 @@ class Head(nn.Module):
         self.register_buffer("tril", torch.tril(torch.ones(PLACES, PLACES)))
 
     def forward(self, x):
-        B, T, C = x.shape
+        _, T, _ = x.shape
         k, q = self.key(x), self.query(x)
         wei = q @ k.transpose(-2, -1) * k.shape[-1] ** -0.5
         wei = wei.masked_fill(self.tril[:T, :T] == 0, float("-inf"))
@@ -459,7 +459,7 @@ class BigramLanguageModel(nn.Module):
         self.ln_f, self.lm_head = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, WORDS)
 
     def forward(self, idx, targets=None):
-        B, T = idx.shape
+        _, T = idx.shape
         x = self.token_embedding_table(idx) + self.position_embedding_table(torch.arange(T, device=idx.device))
         logits = self.lm_head(self.ln_f(self.blocks(x)))
         loss = None if targets is None else F.cross_entropy(logits.flatten(0, 1), targets.flatten())

@@ -2,8 +2,9 @@
 
 A norm gives `g x + b` for normed units x. With gains of one a rotation of the units passes it; a vector of gains would
 have to be one, too. So the gain goes into the readers, exactly: `W <- W diag(g)`. The bias goes on to theirs, `c <- c +
-W b`. Where a reader has none the norm keeps its bias as `b / g`: a vector that rotates like any other. A vector by which
-what layers write is multiplied before it is added to a stream (LayerScale) goes into these: `W <- diag(g) W`, `c <- g c`.
+W b`. Where a reader has none the norm keeps its bias as `b / g`: a vector that rotates like any other. A vector by
+which what layers write is multiplied before it is added to a stream (LayerScale) goes into these: `W <- diag(g) W`,
+`c <- g c`.
 
 The function of the network does not change, and what is folded stays as it is when it is folded again.
 

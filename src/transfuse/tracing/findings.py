@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from .turns import Norm, Turn, Turned, Use
+from .turns import COMPUTED, Norm, Turn, Turned, Use
 
 
 @dataclass
@@ -71,11 +71,11 @@ class Findings:
         """Units that are a sum of tensors, times a vector, which can go into all of these."""
         self.scales[gain] = turn.space
         self.use(gain, "scale")
-        return replace(turn, terms=frozenset(replace(term, gain=gain) for term in turn.terms or ()))
+        return replace(turn, terms=frozenset(replace(term, gain=gain) for term in turn.terms))
 
     def arrive(self, turn: Turn) -> None:
         """Units are used for something else than to be added: the tensors whose sum they are have come this far."""
-        for term in turn.terms or ():
+        for term in turn.terms - {COMPUTED}:
             self.arrived.setdefault((term.tensor, term.axis), set()).add(term.gain)
 
     def summed(self, turn: Turn, linear: bool) -> None:

@@ -87,7 +87,7 @@ def _shared(gain: str, weight: str) -> str:
 
 def _writers(found: Findings, gain: str) -> list[tuple[str, int]]:
     """The tensors, each with its axis, that write what a vector multiplies."""
-    return [writer for writer, gains in found.arrived.items() if gain in gains]
+    return sorted(writer for writer, gains in found.arrived.items() if gain in gains)
 
 
 def _is_other(use: Use, gain: str, space: str) -> bool:

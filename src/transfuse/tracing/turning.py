@@ -26,11 +26,12 @@ from .findings import Findings
 from .labels import Labels
 from .registry import Registry
 from .turns import (
+    COMPUTED,
     Norm,
     Term,
     Turn,
     Turned,
-    added_terms,
+    all_terms,
     arrived,
     is_vector,
     listed,
@@ -168,25 +169,26 @@ class Turning:
     def _met_alone(self, turn: Turn, other: Turned, single: bool, kind: Join, *, below: bool) -> Turn | None:
         """Units that meet what does not turn: one number for all passes, as a factor or, for the mean, as a term."""
         if single and (kind == "multiply" or (kind == "divide" and not below)):
-            return replace(turn, plain=False, terms=turn.terms if other.weight else self._ended(turn))
+            return replace(turn if other.weight else self._ended(turn), plain=False)
         if single and kind == "add" and not turn.norm and not turn.squared:
             self.found.centred.add(turn.space)
-            return replace(turn, terms=self._ended(turn))
+            return self._ended(turn)
         self.found.lose(
             [turn], f"meets what does not rotate ({other.tensor})" if other.tensor else "meets what does not rotate"
         )
         return None
 
-    def _ended(self, turn: Turn) -> None:
+    def _ended(self, turn: Turn) -> Turn:
         """Units with a number for all that is computed, maybe from themselves as by a norm: no sum of tensors now."""
         self.found.arrive(turn)
+        return replace(turn, terms=frozenset([COMPUTED]))
 
     def _sum(self, a: Turn, b: Turn, x: Turned, y: Turned) -> Turn | None:
         """The sum of units and units; or of units with a gain and a bias, which then belongs to the norm."""
         if a.space != b.space or a.squared or b.squared or b.norm:
             return None
         if a.norm is None:
-            return Turn(a.space, terms=added_terms([a, b]))
+            return Turn(a.space, terms=all_terms([a, b]))
         if a.norm.bias or not is_vector(y):
             return None
         return self.found.with_norm(replace(a, plain=True), Norm(a.norm.gain, y.tensor))
@@ -326,8 +328,8 @@ class Turning:
 
     def _moved_on(self, own: Sequence[Turn], found: Sequence[int | None], turns: list[dict[int, Turn]]) -> None:
         """Turns of one space at the axes at which they arrived; where they did not, it is lost."""
-        first = replace(own[0], terms=added_terms(own))
-        same = all(replace(turn, plain=True, terms=None) == replace(first, plain=True, terms=None) for turn in own)
+        first = replace(own[0], terms=all_terms(own))
+        same = all(replace(turn, plain=True, terms=first.terms) == replace(first, plain=True) for turn in own)
         for result, axis in zip(turns, found, strict=True):
             if axis is None or not same:
                 self.found.lose(

@@ -38,6 +38,9 @@ class Term:
     gain: str = ""
 
 
+COMPUTED = Term("", 0)  # stands for what is no tensor of the state
+
+
 @dataclass(frozen=True)
 class Turn:
     """The units of a space along an axis of a value.
@@ -47,25 +50,24 @@ class Turn:
         norm: The gain (and bias) that they were given, and that what reads them must take over.
         plain: Whether they are as the norm gave them, or a mean of such, so that its bias arrives as it is.
         squared: Whether they are squares, which may only be summed.
-        terms: All tensors whose sum they are, so that a gain can go into these; none where they are no such sum.
+        terms: All whose sum they are, so that a gain can go into these if they are tensors.
     """
 
     space: str
     norm: Norm | None = None
     plain: bool = True
     squared: bool = False
-    terms: frozenset[Term] | None = None
+    terms: frozenset[Term] = frozenset([COMPUTED])
 
     @property
     def scalable(self) -> bool:
         """Whether they are a sum of tensors that a gain can go into."""
-        return bool(self.terms) and not any(term.gain for term in self.terms or ())
+        return all(term.tensor and not term.gain for term in self.terms)
 
 
-def added_terms(turns: Sequence[Turn]) -> frozenset[Term] | None:
-    """The tensors whose sum the sum of units is; none if that is not known of one of them."""
-    known = [turn.terms for turn in turns if turn.terms is not None]
-    return frozenset().union(*known) if len(known) == len(turns) else None
+def all_terms(turns: Sequence[Turn]) -> frozenset[Term]:
+    """All whose sum some units are together."""
+    return frozenset().union(*(turn.terms for turn in turns))
 
 
 @dataclass(frozen=True, eq=False)
