@@ -332,9 +332,9 @@ class Turning:
         same = all(replace(turn, plain=True, terms=first.terms) == replace(first, plain=True) for turn in own)
         for result, axis in zip(turns, found, strict=True):
             if axis is None or not same:
-                self.found.lose(
-                    own, "is cut, joined or reordered along its axis" if same else "is put beside other units"
-                )
+                norm = next((turn.norm for turn in own if turn.norm), None)
+                beside = f"has the gain {norm.gain} where it is put beside others" if norm else "is put beside others"
+                self.found.lose(own, "is cut, joined or reordered along its axis" if same else beside)
             elif axis >= 0:
                 result[axis] = replace(first, plain=all(turn.plain for turn in own))
 
