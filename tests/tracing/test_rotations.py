@@ -92,6 +92,17 @@ class Plain(nn.Module):
         return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-5)
 
 
+class OneGain(Plain):
+    """An RMS norm with one gain for all units."""
+
+    def __init__(self, width):
+        super().__init__(width)
+        self.gain = nn.Parameter(torch.ones(()))
+
+    def forward(self, x):
+        return self.gain * super().forward(x)
+
+
 class ByHand(Plain):
     """An RMS norm with a gain, written out."""
 
@@ -140,6 +151,7 @@ GROUPS = {  # by network: the group of the stream, and what the reason says wher
     "RMS norm": (nn.RMSNorm, {}, ANY, ""),
     "RMS norm by hand": (ByHand, {}, ANY, ""),
     "RMS norm, tied, without gains": (Plain, {"tied": True}, ANY, ""),
+    "RMS norm, tied, one gain for all": (OneGain, {"tied": True}, ANY, ""),
     "rotary positions": (nn.RMSNorm, {"rotary": True}, ANY, ""),
     "post-norm": (nn.LayerNorm, {"after": True}, None, "has the gain block.first.weight where it meets units"),
     "tied": (nn.LayerNorm, {"tied": True}, None, "the gain norm.weight cannot go into words.weight"),

@@ -82,7 +82,7 @@ def _unfoldable(found: Findings, layout: Layout) -> Iterator[tuple[str, str]]:
 
 
 def _shared(gain: str, weight: str) -> str:
-    return f"the gain {gain} cannot go into {weight}, which is also used without it (it is tied or shared)"
+    return f"the gain {gain} cannot go into {weight}, which is also used without it (it is shared; see `untied`)"
 
 
 def _writers(found: Findings, gain: str) -> list[tuple[str, int]]:
