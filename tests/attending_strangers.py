@@ -90,13 +90,16 @@ class Block(nn.Module):
 @written("timm, mean of patches", IMAGES, pool="avg")
 @written("timm, layer scale", IMAGES, layer_scale=True)
 @written("timm, two tokens", IMAGES, tokens=2)
+@written("class token, no positions", IMAGES, positions="none")
+@written("class token, positions before", IMAGES, positions="before")
 class VisionTransformer(nn.Module):
-    def __init__(self, pool="token", layer_scale=False, tokens=1):
+    def __init__(self, pool="token", layer_scale=False, tokens=1, positions="after"):
         super().__init__()
+        self.positions = positions
         self.patch_embed = nn.Conv2d(3, WIDTH, kernel_size=4, stride=4)
         self.cls_token = nn.Parameter(torch.zeros(1, 1, WIDTH))
         self.dist_token = nn.Parameter(torch.zeros(1, 1, WIDTH)) if tokens == 2 else None
-        self.pos_embed = nn.Parameter(torch.randn(1, 4 + tokens, WIDTH) * 0.02)
+        self.pos_embed = nn.Parameter(torch.randn(1, 4 + tokens, WIDTH) * 0.02) if positions != "none" else None
         self.pos_drop = nn.Dropout(p=0.1)
         self.blocks = nn.Sequential(*[Block(layer_scale) for _ in range(2)])
         self.norm = nn.LayerNorm(WIDTH, eps=1e-6)
@@ -106,12 +109,15 @@ class VisionTransformer(nn.Module):
     def forward(self, x):
         B = x.shape[0]
         x = self.patch_embed(x).flatten(2).transpose(1, 2)
-        cls_tokens = self.cls_token.expand(B, -1, -1)
+        cls_token = self.cls_token
+        if self.positions == "before":  # as in masked autoencoders
+            x, cls_token = x + self.pos_embed[:, 1:, :], self.cls_token + self.pos_embed[:, :1, :]
+        cls_tokens = cls_token.expand(B, -1, -1)
         if self.dist_token is None:
             x = torch.cat((cls_tokens, x), dim=1)
         else:
             x = torch.cat((cls_tokens, self.dist_token.expand(B, -1, -1), x), dim=1)
-        x = self.pos_drop(x + self.pos_embed)
+        x = self.pos_drop(x + self.pos_embed if self.positions == "after" else x)
         x = self.norm(self.blocks(x))
         if self.head_dist is not None:
             return (self.head(x[:, 0]) + self.head_dist(x[:, 1])) / 2

@@ -19,6 +19,8 @@ GROUPS = {
     "timm, mean of patches": (FIXING, 2, 2, 0),
     "timm, layer scale": (FIXING, 2, 2, 0),
     "timm, two tokens": (FIXING, 2, 2, 0),
+    "class token, no positions": (FIXING, 2, 2, 0),
+    "class token, positions before": (FIXING, 2, 2, 0),
     "lucidrains": ("has the gain to_patch_embedding.2.weight where it is put beside others", 2, 2, 0),
     "by nn.TransformerEncoder": (FIXING, 2, 2, 0),
     "by nn.TransformerEncoder, norms after": ("has the gain encoder.layers.0.norm1.weight where it meets", 2, 2, 0),
@@ -34,7 +36,7 @@ GROUPS = {
     "annotated": (FIXING, 1, 2, 0),  # it has one layer
     "series": (FIXING, 2, 2, 0),
 }
-QUICK = ("timm, class token", "timm, layer scale", "nanoGPT", "annotated")
+QUICK = ("class token, no positions", "timm, layer scale", "nanoGPT", "annotated")
 EVERY = pytest.mark.parametrize(
     "name", [pytest.param(name, marks=[] if name in QUICK else [pytest.mark.long]) for name in GROUPS]
 )

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import copy
 
-from torch import nn
+from torch import Tensor, nn
 
 from .checks import check_model
 
@@ -47,6 +47,6 @@ def untied(model: nn.Module) -> nn.Module:
     return twin
 
 
-def _table(layer: nn.Module) -> nn.Parameter | None:
+def _table(layer: nn.Module) -> Tensor | None:
     """The table of an embedding; none if the layer is no embedding."""
     return layer.weight if isinstance(layer, nn.Embedding | nn.EmbeddingBag) else None
