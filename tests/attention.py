@@ -76,6 +76,18 @@ class PreNorm(nn.Module):
         return x + self.drop(self.inner(self.between(x)))
 
 
+class LayerScale(PreNorm):
+    """A layer that multiplies what it adds to the stream by vectors, in the two ways of writing it."""
+
+    def __init__(self, attention):
+        super().__init__(attention)
+        self.first, self.second = (nn.Parameter(0.5 + torch.rand(shape)) for shape in (WIDTH, (1, 1, WIDTH)))
+
+    def forward(self, x):
+        x = x + self.drop(self.attention(self.before(x)) * self.first)
+        return x + self.drop(self.second * self.inner(self.between(x)))
+
+
 class Transformer(nn.Module):
     """Features of each place, positions, layers, and classes from the mean over places."""
 
@@ -101,6 +113,7 @@ PRE_NORM = {
     "einsum": lambda: Transformer(lambda: PreNorm(Einsum)),
     "multihead": lambda: Transformer(lambda: PreNorm(Multihead)),
     "encoder": lambda: Transformer(lambda: _encoder(True)),
+    "layer scale": lambda: Transformer(lambda: LayerScale(Fused)),
     "rms": lambda: Transformer(lambda: PreNorm(Fused, nn.RMSNorm, gated=True), nn.RMSNorm),
 }
 

@@ -103,6 +103,7 @@ CALLS = {
     "trace": (dict(model=NET, example_inputs=X),
               dict(model="network", example_inputs="example", rules="rules", unknown="text", proof="switch",
                    recorder="text", unused="text", outputs="function")),
+    "untied": (dict(model=NET), dict(model="network")),
 }  # fmt: skip
 WRONG |= {
     "budget": [0, -3, 1.5, True, "a", "x", "1.5 units", [4], {"0.out": 2}, Thing()],

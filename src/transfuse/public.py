@@ -23,6 +23,7 @@ from .fusing import FusedStates, Fusion, Heads, align, fuse, fuse_states
 from .landscape import Barrier, Mark, Plane, Simplex, barrier, chain, evaluator, plane, simplex
 from .layout import Axis, Block, Fixed, Layout, Permutation, Rotation, Run, Slot, Space, Symmetry, parse, permute
 from .methods import METHODS, Method
+from .modules import untied
 from .synthetic.making import synthetic_inputs
 from .tracing import prove, rule, trace
 
@@ -80,4 +81,5 @@ __all__ = [
     "simplex",
     "synthetic_inputs",
     "trace",
+    "untied",
 ]

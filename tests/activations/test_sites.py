@@ -118,6 +118,15 @@ def test_what_counts_as_a_site_and_as_a_residual_sum(forward, names, rests):
     assert [each.rest is not None for each in seen] == rests
 
 
+def test_a_vector_behind_a_linear_layer_belongs_to_it_and_is_seen_before_a_residual_sum():
+    for forward in (lambda net, x: net.size * net.one(x) + x, lambda net, x: x + net.one(x).mul_(net.size)):
+        net = Written(forward)
+        net.size = nn.Parameter(torch.tensor([[0.5, 2.0, -1.0]]))
+        (seen,) = run(net, torch.randn(4, 3))
+        assert (seen.scale, seen.tensors, seen.shared) == ("size", ("one.weight", "one.bias", "size"), False)
+        torch.testing.assert_close(seen.output - seen.rest, net.size * net.one(seen.inputs))
+
+
 def test_a_weight_that_is_used_otherwise_too_is_shared():
     tied = named("gpt").build()
     shared = {each.name for each in observe(tied, lambda model: call(model, named("gpt").inputs())) if each.shared}

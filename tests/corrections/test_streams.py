@@ -12,7 +12,7 @@ import transfuse
 from attention import INPUTS, PLACES, PRE_NORM, Fused, PreNorm, Transformer, post_norm
 from transfuse.corrections import selection, streams
 from transfuse.demo.data import digits
-from transfuse.layout import random_elements
+from transfuse.layout import folded, random_elements
 from zoo import livened
 
 X = torch.randn(120, PLACES, INPUTS, generator=torch.Generator().manual_seed(0)).double()
@@ -63,6 +63,16 @@ def test_a_network_and_its_turned_twin_give_the_network_back(name):
     assert len(heads) == 2
     assert all(sum(found.correction.kept[space]) == 3 for space in heads)
     assert set(found.correction.kept).isdisjoint(layout.rotating)
+
+
+def test_vectors_behind_layers_are_taken_as_if_they_were_in_the_layers():
+    models, layout = [network("layer scale", seed) for seed in range(2)], layout_of("layer scale")
+    flat = [copy.deepcopy(model) for model in models]
+    for model in flat:
+        model.load_state_dict(folded(model.state_dict(), layout))
+    one, other = (selected(each, name="layer scale") for each in (models, flat))
+    torch.testing.assert_close(one(X), other(X))
+    assert f"streams by principal directions: {layout.rotating[0]}" in str(one.correction)
 
 
 def test_the_stream_of_a_post_norm_network_is_averaged_and_its_heads_are_selected():

@@ -37,6 +37,42 @@ def outputs(state):
     return F.linear(x, state["up.weight"], state["up.bias"]), x @ state["gate.weight"]
 
 
+SQUARE = parse("""
+spaces: {stream: 5 rotations}
+tensors:
+  words.weight: [7, stream]
+  norm.weight:  [1, '|stream|']
+  norm.bias:    [stream]
+  both.weight:  [stream, < stream]
+  both.bias:    [stream]
+  scale:        [1, '|stream|']
+  read.weight:  [3, < stream]
+folds:
+  norm.weight: {bias: norm.bias, into: {both.weight: both.bias}}
+  scale:       {from: [both.weight, both.bias]}
+""")
+
+
+def through_square(state):
+    x = state["words.weight"]
+    normed = F.rms_norm(x, (5,)) * state["norm.weight"] + state["norm.bias"]
+    return (x + F.linear(normed, state["both.weight"], state["both.bias"]) * state["scale"]) @ state["read.weight"].T
+
+
+@given(st.integers(0, 10**6), st.booleans())
+def test_a_layer_takes_the_norm_before_it_and_the_vector_behind_it(seed, lazy):
+    generator = torch.Generator().manual_seed(seed)
+    shapes = {name: [sum(SQUARE.units.get(s, 1) for s in axis.spaces) or axis.segments[0].count for axis in axes]
+              for name, axes in SQUARE.tensors.items()}  # fmt: skip
+    state = {name: torch.randn(shape, generator=generator, dtype=torch.float64) for name, shape in shapes.items()}
+    flat = folded(as_lazy(state) if lazy else state, SQUARE)
+    assert bool((flat["scale"] == 1).all())
+    torch.testing.assert_close(through_square(flat), through_square(state))
+    back = unfolded(state, flat, SQUARE)
+    for name, tensor in state.items():
+        torch.testing.assert_close(back[name], tensor)
+
+
 @given(st.integers(0, 10**6), st.booleans())
 def test_folding_keeps_the_function_and_is_undone(seed, lazy):
     state = drawn(seed)
@@ -93,6 +129,19 @@ def test_a_gain_of_zero_that_hides_a_bias_is_refused():
 def test_folds_that_cannot_be_are_refused(into, words):
     with pytest.raises(LayoutError, match=words):
         parse(TEXT % into)
+
+
+@pytest.mark.parametrize(
+    ("entry", "words"),
+    [
+        ("{from: [read.weight]}", "read.weight does not produce space stream along one axis"),
+        ("{from: [nothing]}", "no tensor is called nothing"),
+        ("{from: []}", "cannot read"),
+    ],
+)
+def test_vectors_that_cannot_go_where_the_layout_says_are_refused(entry, words):
+    with pytest.raises(LayoutError, match=words):
+        parse(str(SQUARE).replace("{from: [both.weight, both.bias]}", entry))
 
 
 def test_a_layout_without_rotations_has_no_folds():

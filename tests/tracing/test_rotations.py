@@ -19,8 +19,10 @@ WIDTH, HEADS, INNER, WORDS, PLACES = 6, 2, 5, 9, 4
 class Block(nn.Module):
     """Attention and two linear layers, each added to the stream, after norms or before."""
 
-    def __init__(self, norm, *, after=False, bias=True, rotary=False):
+    def __init__(self, norm, *, after=False, bias=True, rotary=False, behind=""):
         super().__init__()
+        self.behind = behind
+        self.size = nn.Parameter(torch.ones(WIDTH)) if behind else None
         self.first, self.second = norm(WIDTH), norm(WIDTH)
         self.mix, self.out = nn.Linear(WIDTH, 3 * WIDTH, bias=bias), nn.Linear(WIDTH, WIDTH)
         self.up, self.down = nn.Linear(WIDTH, INNER), nn.Linear(INNER, WIDTH)
@@ -30,8 +32,18 @@ class Block(nn.Module):
         if self.after:
             x = self.first(x + self.attended(x))
             return self.second(x + self.down(F.gelu(self.up(x))))
+        if self.behind:
+            return self.scaled(x)
         x = x + self.attended(self.first(x))
         return x + self.down(F.gelu(self.up(self.second(x))))
+
+    def scaled(self, x):
+        """What is added is multiplied by a vector; maybe it is also added as it is, or the vector is used twice."""
+        read = self.attended(self.first(x))
+        x = x + self.size * (read if self.behind != "summed" else read + x)
+        x = x + read if self.behind == "raw" else x
+        given = self.down(F.gelu(self.up(self.second(x))))
+        return x + (given * self.size if self.behind == "twice" else given)
 
     def attended(self, x):
         batch, places, _ = x.shape
@@ -80,6 +92,17 @@ class Plain(nn.Module):
         return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-5)
 
 
+class OneGain(Plain):
+    """An RMS norm with one gain for all units."""
+
+    def __init__(self, width):
+        super().__init__(width)
+        self.gain = nn.Parameter(torch.ones(()))
+
+    def forward(self, x):
+        return self.gain * super().forward(x)
+
+
 class ByHand(Plain):
     """An RMS norm with a gain, written out."""
 
@@ -89,6 +112,28 @@ class ByHand(Plain):
 
     def forward(self, x):
         return self.weight * super().forward(x.float())
+
+
+class Deviation(nn.Module):
+    """A layer norm with a gain and a bias, by the unbiased deviation, to which a small number is added."""
+
+    def __init__(self, width):
+        super().__init__()
+        self.weight, self.bias = nn.Parameter(torch.ones(width)), nn.Parameter(torch.zeros(width))
+
+    def forward(self, x):
+        return self.weight * (x - x.mean(-1, keepdim=True)) / (x.std(-1, keepdim=True) + 1e-6) + self.bias
+
+
+class Normalized(nn.Module):
+    """An RMS norm by `F.normalize`, which repeats the length of each vector along it."""
+
+    def __init__(self, width):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(width))
+
+    def forward(self, x):
+        return F.normalize(x, dim=-1) * WIDTH**0.5 * self.weight
 
 
 def built(norm, **options):
@@ -106,11 +151,18 @@ GROUPS = {  # by network: the group of the stream, and what the reason says wher
     "RMS norm": (nn.RMSNorm, {}, ANY, ""),
     "RMS norm by hand": (ByHand, {}, ANY, ""),
     "RMS norm, tied, without gains": (Plain, {"tied": True}, ANY, ""),
+    "RMS norm, tied, one gain for all": (OneGain, {"tied": True}, ANY, ""),
     "rotary positions": (nn.RMSNorm, {"rotary": True}, ANY, ""),
     "post-norm": (nn.LayerNorm, {"after": True}, None, "has the gain block.first.weight where it meets units"),
     "tied": (nn.LayerNorm, {"tied": True}, None, "the gain norm.weight cannot go into words.weight"),
     "scaled": (nn.LayerNorm, {"scaled": True}, None, "has the gain size where it"),
     "sliced": (nn.RMSNorm, {"sliced": True}, None, "has not just one slot for each of its units"),
+    "scaled behind a layer": (nn.LayerNorm, {"behind": "once"}, FIXING, ""),
+    "scaled behind two layers": (nn.LayerNorm, {"behind": "twice"}, FIXING, ""),
+    "scaled, and as it is": (nn.LayerNorm, {"behind": "raw"}, None, "cannot go into block.out.weight"),
+    "scaled with the stream": (nn.LayerNorm, {"behind": "summed"}, None, "the gain block.size"),
+    "deviation by torch.std": (Deviation, {}, FIXING, ""),
+    "RMS norm by F.normalize": (Normalized, {}, ANY, ""),
     "functions": (lambda width: nn.Sequential(nn.LayerNorm(width), nn.Tanh()), {}, None, "function of single units"),
 }
 

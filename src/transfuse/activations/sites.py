@@ -1,8 +1,9 @@
 """Sites: where a network applies weights, observed while it runs.
 
-A site is a linear, convolution or recurrent layer, with the batch norm that follows it at once and the residual sum
-that it enters. What comes out is what the next nonlinearity sees: the *pre-activation*. Functions are observed, not
-modules, so weights may stand anywhere in a network.
+A site is a linear, convolution or recurrent layer, with the batch norm that follows it at once, or the vector that a
+linear one is multiplied by (LayerScale), and the residual sum that it enters. What comes out is what the next
+nonlinearity sees: the *pre-activation*. Functions are observed, not modules, so weights may stand anywhere in a
+network.
 
 In: a module and a call of it. Out: `Seen` records, in the order in which the network makes them. Not here: what is done
 with them.
@@ -29,6 +30,7 @@ CONVOLUTION = ("input", "weight", "bias", "stride", "padding", "dilation", "grou
 LAYERS = {"linear": ("input", "weight", "bias"), **dict.fromkeys(("conv1d", "conv2d", "conv3d"), CONVOLUTION)}
 NORM = ("input", "running_mean", "running_var", "weight", "bias", "training", "momentum", "eps")
 SUMS = ("add", "add_", "__add__", "__radd__", "__iadd__")
+PRODUCTS = ("mul", "mul_", "__mul__", "__rmul__", "__imul__")
 # Nonlinearities that act on each number alone.
 ELEMENTWISE = frozenset(
     {"relu", "relu6", "leaky_relu", "elu", "celu", "selu", "gelu", "silu", "mish", "softplus", "softsign", "tanh",
@@ -57,11 +59,12 @@ class Seen:
     Args:
         name: Name of the weight (of a recurrent layer: its hidden-to-hidden weight).
         inputs: What the weight was applied to.
-        output: What came out, after norm and residual sum (of a recurrent layer: the hidden states).
+        output: What came out, after norm or scale and residual sum (of a recurrent layer: the hidden states).
         bias: Name of the bias, if there is one.
         kernel: Size of the kernel of a convolution; empty for a linear layer.
         how: Stride, padding, dilation and groups of a convolution.
         norm: The batch norm that follows.
+        scale: Name of the vector, one number for each row, that what comes out of a linear layer is multiplied by.
         rest: The other summand of the residual sum.
         recurrence: The recurrent layer, where it is one.
         then: The elementwise function that takes what comes out, if the first to take it is one.
@@ -77,6 +80,7 @@ class Seen:
     kernel: tuple[int, ...] = ()
     how: Mapping[str, Any] = field(default_factory=dict)
     norm: Norm | None = None
+    scale: str | None = None
     rest: Tensor | None = None
     recurrence: Recurrence | None = None
     then: Callable[[Tensor], Tensor] | None = None
@@ -89,7 +93,7 @@ class Seen:
         if self.recurrence:
             return self.recurrence.names
         norm = (self.norm.mean, self.norm.variance, self.norm.weight, self.norm.bias) if self.norm else ()
-        return (self.name, *([self.bias] if self.bias else []), *norm)
+        return (*filter(None, (self.name, self.bias, self.scale)), *norm)
 
     @property
     def pre_activations(self) -> Tensor:
@@ -195,17 +199,10 @@ class _Observer(TorchFunctionMode):
         if self.replay:
             self.replay.use(self.names[id(x)] for x in (leaves or args) if id(x) in self.names)
         taken = [id(x) for x in leaves if id(x) in self.open]
-        self.use(leaves[:1] if name in (*LAYERS, *STEPS, "batch_norm") else leaves)
-        if taken and name == "batch_norm":
-            return self._norm(func, args, kwargs)
-        if taken and name in SUMS and len(args) == 2 and not kwargs and isinstance(args[1], Tensor):
-            return self._sum(func, args, max(taken, key=list(self.open).index))
-        if taken and name in DROPOUTS:
-            result = func(*args, **kwargs)
-            self.close(key for key in taken if key != id(result))
-            return result
-        if taken and name in MOVES:
-            return self._move(func, args, kwargs, taken[0])
+        scale = self._scale(args, taken) if taken and name in PRODUCTS and not kwargs else None
+        self.use([] if scale else leaves[:1] if name in (*LAYERS, *STEPS, "batch_norm") else leaves)
+        if part := self._part(name, args, kwargs, taken, scale):
+            return part(func)
         then = None if self.moved.keys() & set(taken) else _nonlinearity(name, func, args, kwargs)
         bent = [self.open[key] for key in taken if then]
         self.close(taken, then)
@@ -217,6 +214,30 @@ class _Observer(TorchFunctionMode):
         self.bent |= {id(seen.output): seen for seen in bent if seen.output is not result}  # else: changed in place
         if name in LAYERS:
             self._layer({**dict(zip(LAYERS[name], args, strict=False)), **kwargs}, result)
+        return result
+
+    def _part(
+        self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], taken: Sequence[int], scale: str | None
+    ) -> Callable[[Callable[..., Any]], Any] | None:
+        """What is done where a function becomes a part of the open site that it reads; nothing if it does not."""
+        if taken and name == "batch_norm":
+            return lambda func: self._norm(func, args, kwargs)
+        if scale:
+            return lambda func: self._scaled(func, args, taken[0], scale)
+        if taken and name in SUMS and len(args) == 2 and not kwargs and isinstance(args[1], Tensor):
+            return lambda func: self._sum(func, args, max(taken, key=list(self.open).index))
+        if taken and name in DROPOUTS:
+            return lambda func: self._dropped(func, args, kwargs, taken)
+        if taken and name in MOVES:
+            return lambda func: self._move(func, args, kwargs, taken[0])
+        return None
+
+    def _dropped(
+        self, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], taken: Sequence[int]
+    ) -> Any:
+        """Run a dropout, which gives what it takes."""
+        result = func(*args, **kwargs)
+        self.close(key for key in taken if key != id(result))
         return result
 
     def use(self, values: Iterable[Any]) -> None:
@@ -266,6 +287,24 @@ class _Observer(TorchFunctionMode):
         mean, variance, weight, bias = (name or "" for name in names)
         norm = Norm(mean, variance, weight, bias, given.get("eps", 1e-5))
         self.open[id(result)] = replace(site, output=result, norm=norm)
+        return result
+
+    def _scale(self, args: tuple[Any, ...], taken: Sequence[int]) -> str | None:
+        """The name of the vector that the output of an open site is multiplied by, if that is all that happens."""
+        site, vector = self.open[taken[0]], args[1] if id(args[0]) == taken[0] else args[0]
+        plain = not (site.kernel or site.norm or site.scale or site.recurrence or site.rest is not None)
+        if not plain or len(args) != 2 or taken[0] in self.moved or not isinstance(vector, nn.Parameter):
+            return None
+        alone = vector.dim() > 0 and vector.numel() == vector.shape[-1] == site.output.shape[-1]
+        return self.names.get(id(vector)) if alone and vector.dim() <= site.output.dim() else None
+
+    def _scaled(self, func: Callable[..., Any], args: tuple[Any, ...], key: int, scale: str) -> Any:
+        """Run a product with a vector and make it part of the open site that it reads."""
+        site = self.open.pop(key)
+        result = func(*args)
+        if result is not site.output:  # else: changed in place
+            self.normed[key] = site
+        self.open[id(result)] = replace(site, output=result, scale=scale)
         return result
 
     def _move(self, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], key: int) -> Any:

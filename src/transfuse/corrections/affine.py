@@ -1,6 +1,6 @@
 """A site as an affine map from features to pre-activations: a matrix, read from a state and written to it.
 
-Linear and convolution layers: features are inputs or patches; bias and batch norm are folded into the matrix.
+Linear and convolution layers: features are inputs or patches; bias, batch norm and scale are folded into the matrix.
 Recurrent layers: features are the previous hidden state and the input. A map has several *parts* where rows do not
 share their features: groups of a convolution, the two halves of a GRU's candidate.
 """
@@ -149,6 +149,9 @@ def matrices(seen: Seen, state: State) -> list[Tensor]:
         scale = state[norm.weight].double() / (state[norm.variance].double() + norm.epsilon).sqrt()
         weight = weight * scale[:, None]
         constant = (constant - state[norm.mean].double()) * scale + state[norm.bias].double()
+    if seen.scale:
+        scale = state[seen.scale].double().reshape(-1)
+        weight, constant = weight * scale[:, None], constant * scale
     whole = torch.cat([weight, constant[:, None]], 1) if has_constant(seen) else weight
     return list(whole.chunk(seen.how.get("groups", 1)))
 
@@ -190,6 +193,8 @@ def written(
         found = {seen.name: weight.reshape(state[seen.name].shape)}
         if seen.bias and constant is not None:
             found[seen.bias] = torch.zeros_like(constant) if seen.norm else constant
+        if seen.scale:
+            found[seen.scale] = torch.ones_like(state[seen.scale])
         if seen.norm and constant is not None:
             assert mean is not None, "a norm needs statistics"
             assert variance is not None, "a norm needs statistics"

@@ -58,11 +58,13 @@ class Reader:
         return rows[:, positions.T.reshape(-1)].reshape(-1, len(positions))
 
     def weight(self, state: State) -> Tensor:
-        """The weight in a state, its norm included."""
+        """The weight in a state, its norm or scale included."""
         weight = state[self.tensor]
         if norm := self.site.norm:
             scale = state[norm.weight] / (state[norm.variance] + norm.epsilon).sqrt()
             weight = weight * scale.view(-1, *[1] * (weight.dim() - 1))
+        if self.site.scale:
+            weight = weight * state[self.site.scale].view(-1, 1)
         return weight
 
     def by_unit(self, weight: Tensor, parent: int) -> Tensor:

@@ -85,7 +85,7 @@ def with_streams(made: Made, streams: Mapping[str, Sequence[Projected]]) -> Made
     problem = made.problem
     states = [dict(state) for state in problem.states]
     for fold in (fold for fold in problem.layout.folds_of(streams) if fold.keeps_bias):
-        for state, own in zip(states, streams[problem.layout.tensors[fold.gain][0].alone], strict=True):
+        for state, own in zip(states, streams[problem.layout.space_of(fold)], strict=True):
             both = own.written * own.read
             state[fold.bias] = state[fold.bias] / both if both else state[fold.bias]
     return replace(made, problem=replace(problem, states=states)).with_selected(streams)

@@ -52,18 +52,19 @@ def _contradicting_rotations(layout: Layout) -> Iterator[str]:
 def _contradicting_folds(layout: Layout) -> Iterator[str]:
     """What is wrong with norms over units that rotate: tensors that are not there, or do not stand on these units."""
     for fold in layout.folds:
-        named = [fold.gain, fold.bias, *(name for each in fold.readers for name in (each.weight, each.bias))]
-        if strange := [name for name in named if name and name not in layout.tensors]:
+        if strange := [name for name in fold.tensors if name not in layout.tensors]:
             yield f"folds {fold.gain}: no tensor is called {', '.join(strange)}; name tensors of the layout"
             continue
-        own = [axis.alone for axis in layout.tensors[fold.gain]]
+        own = [axis.alone for axis in layout.tensors[fold.gain] if axis.spaces]
         if len(own) != 1 or own[0] not in layout.rotating:
             yield f"folds {fold.gain}: it does not stand on one space that rotates; leave out the entry"
             continue
-        for each in fold.readers:
-            sides = [axis.side for axis in layout.tensors[each.weight] if axis.alone == own[0]]
-            if sides.count("consumes") != 1:
-                yield f"folds {fold.gain}: {each.weight} does not consume space {own[0]} along one axis; leave it out"
+        wanted = [(each.weight, "consumes") for each in fold.readers] + [(name, "produces") for name in fold.writers]
+        for name, side in wanted:
+            sides = [axis.side for axis in layout.tensors[name] if axis.alone == own[0]]
+            if sides.count(side) != 1:
+                how = side.removesuffix("s")
+                yield f"folds {fold.gain}: {name} does not {how} space {own[0]} along one axis; leave it out"
 
 
 def _contradicting_frames(layout: Layout, names: Sequence[str]) -> Iterator[str]:

@@ -1,7 +1,8 @@
-"""The notation of what goes with rotations: norms that fold into their readers, and frames inside of units.
+"""The notation of what goes with rotations: gains that fold into what reads or writes, and frames inside of units.
 
     folds:
       norm.weight: {bias: norm.bias, into: {up.weight: up.bias, gate.weight: null}}
+      scale.gamma: {from: [down.weight, down.bias]}
     frames:
       heads: [{one: ['query.weight 0 0:4'], other: ['key.weight 0 0:4']}]
       rotary: [{one: ['q.weight 0 0:4'], other: ['k.weight 0 0:4'], planes: 2}]
@@ -23,19 +24,24 @@ _PART = re.compile(r"(?P<tensor>.+) (?P<axis>[0-9]{1,2}) (?P<first>[0-9]+):(?P<l
 
 
 def fold_text(fold: Fold) -> str:
-    """A norm, without the name of its gain, as text."""
+    """A norm, or a vector that multiplies what is written, without the name of its gain, as text."""
+    if fold.writers:
+        return f"{{from: [{', '.join(map(scalar, fold.writers))}]}}"
     into = ", ".join(f"{scalar(each.weight)}: {scalar(each.bias) if each.bias else 'null'}" for each in fold.readers)
     bias = f"bias: {scalar(fold.bias)}, " if fold.bias else ""
     return f"{{{bias}into: {{{into}}}}}"
 
 
 def parse_fold(gain: str, value: Any) -> Fold:
-    """A norm from what stands beside the name of its gain."""
+    """A norm, or a vector that multiplies what is written, from what stands beside the name of its gain."""
+    if isinstance(value, Mapping) and set(value) == {"from"} and isinstance(value["from"], list) and value["from"]:
+        return Fold(gain, writers=tuple(map(str, value["from"])))
     into = value.get("into") if isinstance(value, Mapping) else None
     if not isinstance(into, Mapping) or not set(value) <= {"bias", "into"}:
         raise LayoutError(
             f"folds {gain}: cannot read {value!r}; expected the norm's bias, if any, and the weights that read it, "
-            "each with its own ('{bias: norm.bias, into: {up.weight: up.bias, gate.weight: null}}')"
+            "each with its own ('{bias: norm.bias, into: {up.weight: up.bias, gate.weight: null}}'), or a list of what "
+            "is multiplied ('{from: [down.weight, down.bias]}')"
         )
     readers = tuple(Reader(str(weight), "" if bias is None else str(bias)) for weight, bias in into.items())
     return Fold(gain, str(value.get("bias") or ""), readers)

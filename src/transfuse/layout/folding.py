@@ -1,8 +1,10 @@
-"""Folding: the gain and bias of a norm moved into all weights that read it, so that units under the norm can rotate.
+"""Folding: gains moved into the weights that read or write units, so that these can rotate.
 
 A norm gives `g x + b` for normed units x. With gains of one a rotation of the units passes it; a vector of gains would
 have to be one, too. So the gain goes into the readers, exactly: `W <- W diag(g)`. The bias goes on to theirs, `c <- c +
-W b`. Where a reader has none the norm keeps its bias as `b / g`: a vector that rotates like any other.
+W b`. Where a reader has none the norm keeps its bias as `b / g`: a vector that rotates like any other. A vector by
+which what layers write is multiplied before it is added to a stream (LayerScale) goes into these: `W <- diag(g) W`,
+`c <- g c`.
 
 The function of the network does not change, and what is folded stays as it is when it is folded again.
 
@@ -26,7 +28,7 @@ from .records import Fold
 
 
 def folded(state: State, layout: Layout, *, spaces: Collection[str] | None = None) -> State:
-    """The state with the norms over some spaces (default: all that rotate) folded into what reads them.
+    """The state with the gains over some spaces (default: all that rotate) folded into what reads or writes them.
 
     Tensors that nothing changes are passed on as they are; a lazy state gives a lazy one.
 
@@ -48,18 +50,18 @@ def unfolded(reference: State, state: State, layout: Layout, *, spaces: Collecti
 def _changed(state: State, layout: Layout, norms: State, spaces: Collection[str] | None, *, undo: bool) -> State:
     """The state with norms folded, or with the norms of another one taken out of what reads them."""
     folds = layout.folds if spaces is None else layout.folds_of(spaces)
-    changes: dict[str, _Change] = {}
-    for fold in folds:
+    changes: dict[str, list[_Change]] = {}
+    # What a norm's bias gives a layer is multiplied by a vector behind the layer, too: norms come first.
+    for fold in sorted(folds, key=lambda fold: bool(fold.writers)):
         change = _Change(fold, layout, norms, state, undo)
-        changes |= dict.fromkeys(filter(None, [fold.gain, fold.bias]), change)
-        for reader in fold.readers:
-            changes[reader.weight] = change
-            if reader.bias:
-                changes[reader.bias] = change
+        for name in fold.tensors:
+            changes.setdefault(name, []).append(change)
 
     def change_of(name: str, tensor: Tensor) -> Tensor:
         """A tensor as it is after the change."""
-        return changes[name].of(name, tensor) if name in changes else tensor
+        for change in changes.get(name, ()):
+            tensor = change.of(name, tensor)
+        return tensor
 
     if isinstance(state, LazyState):
         return transformed(state, change_of)
@@ -68,10 +70,10 @@ def _changed(state: State, layout: Layout, norms: State, spaces: Collection[str]
 
 @dataclass(frozen=True, eq=False)
 class _Change:
-    """What folding one norm, or undoing it, does to the tensors of a state.
+    """What folding one gain, or undoing it, does to the tensors of a state.
 
     Args:
-        fold: The norm and what reads it.
+        fold: The norm and what reads it, or the vector and what writes to it.
         layout: Where the units stand.
         norms: The state whose gain and bias count.
         state: The state that is changed.
@@ -85,13 +87,13 @@ class _Change:
     undo: bool
 
     def of(self, name: str, tensor: Tensor) -> Tensor:
-        """A tensor of the norm or of a reader as it is then; the same one where nothing changes."""
+        """A tensor of the norm, of a reader or of a writer as it is then; the same one where nothing changes."""
         if name == self.fold.gain:
-            return self._same(tensor, self._gain(tensor) if self.undo else torch.ones_like(tensor))
+            return self._same(tensor, self._gain(tensor).view_as(tensor) if self.undo else torch.ones_like(tensor))
         if name == self.fold.bias:
             return self._same(tensor, self._bias_of_norm(tensor))
         gain = self._gain(tensor)
-        if any(name == reader.weight for reader in self.fold.readers):
+        if name in self.fold.writers or any(name == reader.weight for reader in self.fold.readers):
             return tensor if bool((gain == 1).all()) else tensor * self._along(name, 1 / gain if self.undo else gain)
         return self._bias_of_reader(name, tensor)
 
@@ -100,11 +102,12 @@ class _Change:
         return tensor if torch.equal(tensor, new) else new
 
     def _gain(self, like: Tensor) -> Tensor:
-        """The gain of the norm, which must not be zero where it is divided by."""
-        gain = self.norms[self.fold.gain].to(like)
+        """The gain, one number for each unit, which must not be zero where it is divided by."""
+        gain = self.norms[self.fold.gain].to(like).reshape(-1)
         if self.undo and bool((gain == 0).any()):
+            others = "writers" if self.fold.writers else "readers"
             raise LayoutError(
-                f"norm {self.fold.gain} has gains of zero: it cannot be taken out of its readers; leave it folded"
+                f"{self.fold.gain} has gains of zero: it cannot be taken out of its {others}; leave it folded"
             )
         return gain
 
@@ -131,7 +134,7 @@ class _Change:
         if self.fold.keeps_bias or not self.fold.bias:
             return tensor
         weight = next(reader.weight for reader in self.fold.readers if reader.bias == name)
-        own = self.norms[self.fold.bias].to(tensor)
+        own = self.norms[self.fold.bias].to(tensor).reshape(-1)
         if not bool(own.any()):
             return tensor
         if self.undo:  # the weight is folded, and has the gain in it
@@ -140,10 +143,10 @@ class _Change:
         return tensor - given if self.undo else tensor + given
 
     def _axis(self, weight: str) -> int:
-        """The axis along which a weight reads the units."""
-        space = self.layout.tensors[self.fold.gain][0].alone
+        """The axis along which a weight reads the units, or writes them."""
+        space, side = self.layout.space_of(self.fold), "produces" if self.fold.writers else "consumes"
         axes = self.layout.tensors[weight]
-        return next(n for n, axis in enumerate(axes) if axis.alone == space and axis.side == "consumes")
+        return next(n for n, axis in enumerate(axes) if axis.alone == space and axis.side == side)
 
     def _along(self, weight: str, gain: Tensor) -> Tensor:
         """The gain in the shape in which it multiplies a weight."""

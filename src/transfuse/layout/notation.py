@@ -18,7 +18,8 @@ units. `|a|`: even slots, which ignore the unit's sign and scale. `< a`: the ten
 them); without it, it produces them. Beside a space's width stand its symmetries. `reduced` names spaces whose units are
 `summed` away somewhere (by a softmax, between queries and keys), so that another width is another function, or
 `averaged` (by a norm), so that only a whole multiple of the width is the same. `folds` has the norms over units that
-rotate, by the name of the gain: their bias, and which weight (with which bias) reads them. `unrotated` says why the
+rotate, by the name of the gain: their bias, and which weight (with which bias) reads them; or, for a vector by which
+what layers write is multiplied, `from` which tensors that comes. `unrotated` says why the
 units under a norm can be permuted only. `frames` has directions inside of units that may be mixed, each side as tensors
 with an axis and the slots there.
 """

@@ -33,7 +33,7 @@ class Layout:
         tensors: For each tensor of the state, its axes.
         fixed: For each tensor, why an axis (or part of it) does not move.
         reduced: For each space whose units are `summed` or `averaged` away, that word and by what.
-        folds: The norms over units that rotate, with all that reads them.
+        folds: The norms over units that rotate, with all that reads them, and vectors, with all that they multiply.
         unrotated: For each space with norms over it whose units do not rotate, why.
         frames: Directions inside of units that may be mixed.
 
@@ -97,8 +97,12 @@ class Layout:
         return tuple(space.name for space in self.spaces if space.rotations)
 
     def folds_of(self, spaces: Collection[str]) -> tuple[Fold, ...]:
-        """The norms over some spaces."""
-        return tuple(fold for fold in self.folds if self.tensors[fold.gain][0].spaces[0] in spaces)
+        """The norms over some spaces, and the vectors that multiply what is written to them."""
+        return tuple(fold for fold in self.folds if self.space_of(fold) in spaces)
+
+    def space_of(self, fold: Fold) -> str:
+        """The space on which the gain of a fold stands."""
+        return next(axis.alone for axis in self.tensors[fold.gain] if axis.alone)
 
     def frames_of(self, space: str) -> tuple[Frame, ...]:
         """The directions inside of the units of a space."""

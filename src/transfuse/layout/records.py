@@ -137,17 +137,27 @@ class Reader:
 
 @dataclass(frozen=True)
 class Fold:
-    """A norm whose gain and bias can go into all weights that read it.
+    """A norm whose gain and bias can go into all weights that read it, or a vector that can go into all that writes.
 
     Args:
-        gain: Name of the tensor that the normed units are multiplied by, one number for each.
-        bias: Name of the tensor that is added to them then; empty if there is none.
-        readers: All that reads the result, and reads nothing else.
+        gain: Name of the tensor that units are multiplied by, one number for each: after a norm, or before what layers
+            write is added to a stream (LayerScale).
+        bias: Name of the tensor that is added to normed units then; empty if there is none.
+        readers: All that reads the result of a norm, and reads nothing else.
+        writers: Names of all tensors whose sum is multiplied, and that are used for nothing else; then there are
+            neither bias nor readers.
     """
 
     gain: str
-    bias: str
-    readers: tuple[Reader, ...]
+    bias: str = ""
+    readers: tuple[Reader, ...] = ()
+    writers: tuple[str, ...] = ()
+
+    @property
+    def tensors(self) -> tuple[str, ...]:
+        """Names of all tensors that folding changes."""
+        readers = [name for each in self.readers for name in (each.weight, each.bias)]
+        return tuple(filter(None, (self.gain, self.bias, *readers, *self.writers)))
 
     @property
     def keeps_bias(self) -> bool:

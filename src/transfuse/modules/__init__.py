@@ -10,6 +10,7 @@ from .proportions import shares_of
 from .rebuilding import with_state
 from .running import Arguments, numbers_in, run
 from .states import EXTRA_STATE, canonical_names, live_tensors, model_state, place_of, state_of, ties_of
+from .untying import untied
 from .wrappers import check_copies, told_unwrapped, unwrapped
 
 __all__ = [
@@ -44,6 +45,7 @@ __all__ = [
     "told_unwrapped",
     "transposed_weights",
     "undisturbed",
+    "untied",
     "unwrapped",
     "with_linear_layers",
     "with_state",

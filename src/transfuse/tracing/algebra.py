@@ -227,6 +227,10 @@ class Algebra:
         for axis in sorted(gone):
             content = content.sum(axis, keepdim=True)
         groups, which = torch.unique(content, return_inverse=True)
+        if not ordered and bool(there.all()) and self._told_apart(which, value, gone):
+            # Groups that nothing can exchange are no units, and those inside of them move: a token put before others.
+            self.registry.invariant(ids)
+            return None
         made = self.registry.fresh(len(groups))[which]  # positions with the same units are one group
         group = made.expand(ids.shape)[there]
         self.registry.same_unit(group, ids[there])
@@ -237,6 +241,11 @@ class Algebra:
         for axis in sorted(gone):
             empty = empty.all(axis, keepdim=True)
         return torch.where(empty, 0, made)
+
+    @staticmethod
+    def _told_apart(groups: Tensor, value: Labels, gone: frozenset[int]) -> bool:
+        """Whether numbered groups differ in what else is known of their elements once some axes are gone."""
+        return _all_differ(groups + 1, overlapping(_reduced_tags(value, gone, ordered=False), support(groups)))
 
     def contract(self, equation: str, first: Value, second: Value) -> Labels:
         """The product of two values, summed: an einsum of letters, `bti,oi->bto`."""

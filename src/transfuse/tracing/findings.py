@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from .turns import Norm, Turn, Turned, Use
+from .turns import COMPUTED, Norm, Turn, Turned, Use
 
 
 @dataclass
@@ -22,6 +22,9 @@ class Findings:
         normed: Spaces that a norm is taken over.
         norms: By gain, the space and the norm.
         uses: By tensor of the state what it is used for, each time anew.
+        scales: By vector that multiplies what is written to units, before any norm: the space.
+        arrived: By tensor that writes units, and the axis on which it has them: the vectors by which it was multiplied
+            wherever it is used; an empty name among them if there is a place where it was not.
     """
 
     where: str = ""
@@ -30,6 +33,8 @@ class Findings:
     normed: set[str] = field(default_factory=set)
     norms: dict[str, tuple[str, Norm]] = field(default_factory=dict)
     uses: dict[str, list[Use]] = field(default_factory=dict)
+    scales: dict[str, str] = field(default_factory=dict)
+    arrived: dict[tuple[str, int], set[str]] = field(default_factory=dict)
 
     def lose(self, turns: Iterable[Turn], why: str) -> None:
         """The spaces of some turns do not rotate; the first reason counts."""
@@ -62,8 +67,20 @@ class Findings:
         self.use(norm.bias, "bias of norm", norm.gain)
         return replace(turn, norm=norm)
 
+    def with_scale(self, turn: Turn, gain: str) -> Turn:
+        """Units that are a sum of tensors, times a vector, which can go into all of these."""
+        self.scales[gain] = turn.space
+        self.use(gain, "scale")
+        return replace(turn, terms=frozenset(replace(term, gain=gain) for term in turn.terms))
+
+    def arrive(self, turn: Turn) -> None:
+        """Units are used for something else than to be added: the tensors whose sum they are have come this far."""
+        for term in turn.terms - {COMPUTED}:
+            self.arrived.setdefault((term.tensor, term.axis), set()).add(term.gain)
+
     def summed(self, turn: Turn, linear: bool) -> None:
         """All units are summed: their squares, or for the mean themselves."""
+        self.arrive(turn)
         if turn.squared and linear:
             self.normed.add(turn.space)
         elif linear and not turn.norm:

@@ -72,10 +72,22 @@ def _unfoldable(found: Findings, layout: Layout) -> Iterator[tuple[str, str]]:
         for weight in _readers(found, norm):
             once = sum(axis.alone == space for axis in layout.tensors[weight]) == 1
             if any(_is_other(use, gain, space if once else "") for use in found.uses[weight]):
-                yield (
-                    space,
-                    f"the gain {gain} cannot go into {weight}, which is also used without it (it is tied or shared)",
-                )
+                yield space, _shared(gain, weight)
+    for gain, space in found.scales.items():
+        if {use.kind for use in found.uses[gain]} != {"scale"}:
+            yield space, f"the vector {gain} is used for something else as well"
+        for weight, axis in _writers(found, gain):
+            if found.arrived[weight, axis] != {gain}:
+                yield space, _shared(gain, weight)
+
+
+def _shared(gain: str, weight: str) -> str:
+    return f"the gain {gain} cannot go into {weight}, which is also used without it (it is shared; see `untied`)"
+
+
+def _writers(found: Findings, gain: str) -> list[tuple[str, int]]:
+    """The tensors, each with its axis, that write what a vector multiplies."""
+    return sorted(writer for writer, gains in found.arrived.items() if gain in gains)
 
 
 def _is_other(use: Use, gain: str, space: str) -> bool:
@@ -107,12 +119,19 @@ def _rotated(
     aliases: dict[str, list[str]] = {}
     for name, own in canonical.items():
         aliases.setdefault(own, []).append(name)
-    folds = tuple(
+    norms = [
         fold
         for space, norm in found.norms.values()
         if space in rotating
         for fold in _folds(norm, [_reader(found, weight) for weight in _readers(found, norm)], aliases)
-    )
+    ]
+    scales = [
+        fold
+        for gain, space in found.scales.items()
+        if space in rotating
+        for fold in _scales(gain, [name for name, _ in _writers(found, gain)], aliases)
+    ]
+    folds = (*norms, *scales)
     gains = {fold.gain for fold in folds}
     tensors = {
         name: tuple(_with_parity(axis, name in gains) if axis.alone in rotating else axis for axis in axes)
@@ -139,6 +158,19 @@ def _folds(norm: Norm, readers: list[Reader], aliases: Mapping[str, list[str]]) 
             if place == number or len(aliases[each.weight]) != len(gains)
         ]
         yield Fold(gain, _beside(norm.bias, aliases, number, len(gains)), tuple(into))
+
+
+def _scales(gain: str, writers: list[str], aliases: Mapping[str, list[str]]) -> Iterator[Fold]:
+    """A vector with the tensors that it multiplies, under each of the names that they have in the state."""
+    gains = aliases[gain]
+    for number, own in enumerate(gains):
+        into = [
+            name
+            for writer in writers
+            for place, name in enumerate(aliases[writer])
+            if place == number or len(aliases[writer]) != len(gains)
+        ]
+        yield Fold(own, writers=tuple(into))
 
 
 def _beside(bias: str, aliases: Mapping[str, list[str]], number: int, count: int) -> str:

@@ -4,7 +4,8 @@ It has the functions of `algebra.Algebra`, so that every rule is written once. I
 each axis along which the units of a space stand, one for each position: whatever rotates the space rotates this axis.
 All spaces start with rotations, and lose them where an operation does not commute with them: a function of single
 units, a product of units with units, a slice or a concatenation of the axis. What is linear passes, and so does a norm,
-once its gain is folded into what reads it: until then a turn remembers the norm.
+once its gain is folded into what reads it: until then a turn remembers the norm. A vector that multiplies what layers
+write, before any norm, goes into these: for that a turn remembers the tensors whose sum the units are.
 
 In: the layout so far, and the operations, by the reader. Out: which spaces are left, which of them have to fix the
 mean, the norms with their readers, and for the others why not.
@@ -24,7 +25,21 @@ from .algebra import Join, Over, Value
 from .findings import Findings
 from .labels import Labels
 from .registry import Registry
-from .turns import Norm, Turn, Turned, arrived, is_vector, listed, moving_layers, numbered, of_rank
+from .turns import (
+    COMPUTED,
+    Norm,
+    Term,
+    Turn,
+    Turned,
+    all_terms,
+    arrived,
+    is_vector,
+    listed,
+    moving_layers,
+    numbered,
+    of_rank,
+    repeated,
+)
 
 
 @dataclass
@@ -70,7 +85,11 @@ class Turning:
     def parameter(self, shape: Sequence[int], name: str = "") -> Turned:
         """A tensor of the state: where units stand alone on an axis, it turns with them."""
         axes = self.layout.tensors[name]
-        turns = {number: Turn(axis.alone) for number, axis in enumerate(axes) if axis.alone in self.spaces}
+        turns = {
+            number: Turn(axis.alone, terms=frozenset([Term(name, number)]))
+            for number, axis in enumerate(axes)
+            if axis.alone in self.spaces
+        }
         return Turned(tuple(shape), weight=True, turns=turns, tensor=name)
 
     # -- elementwise -----------------------------------------------------------------------------------------------
@@ -135,7 +154,7 @@ class Turning:
         if a is None or b is None:
             turn, other = (a, y) if a is not None else (b, x)
             assert turn is not None, "one of two values turns"
-            return self._met_alone(turn, other, other.shape[axis] == 1, kind, below=other is x)
+            return self._met_alone(turn, other, other.single(axis), kind, below=other is x)
         found = None
         if kind == "add":
             found = self._sum(a, b, x, y) or self._sum(b, a, y, x)
@@ -150,29 +169,36 @@ class Turning:
     def _met_alone(self, turn: Turn, other: Turned, single: bool, kind: Join, *, below: bool) -> Turn | None:
         """Units that meet what does not turn: one number for all passes, as a factor or, for the mean, as a term."""
         if single and (kind == "multiply" or (kind == "divide" and not below)):
-            return replace(turn, plain=False)
+            return replace(turn if other.weight else self._ended(turn), plain=False)
         if single and kind == "add" and not turn.norm and not turn.squared:
             self.found.centred.add(turn.space)
-            return turn
+            return self._ended(turn)
         self.found.lose(
             [turn], f"meets what does not rotate ({other.tensor})" if other.tensor else "meets what does not rotate"
         )
         return None
+
+    def _ended(self, turn: Turn) -> Turn:
+        """Units with a number for all that is computed, maybe from themselves as by a norm: no sum of tensors now."""
+        self.found.arrive(turn)
+        return replace(turn, terms=frozenset([COMPUTED]))
 
     def _sum(self, a: Turn, b: Turn, x: Turned, y: Turned) -> Turn | None:
         """The sum of units and units; or of units with a gain and a bias, which then belongs to the norm."""
         if a.space != b.space or a.squared or b.squared or b.norm:
             return None
         if a.norm is None:
-            return Turn(a.space)
-        if a.norm.bias or not a.plain or not is_vector(y):
+            return Turn(a.space, terms=all_terms([a, b]))
+        if a.norm.bias or not is_vector(y):
             return None
-        return self.found.with_norm(a, Norm(a.norm.gain, y.tensor))
+        return self.found.with_norm(replace(a, plain=True), Norm(a.norm.gain, y.tensor))
 
     def _gained(self, a: Turn, b: Turn, other: Turned) -> Turn | None:
-        """Units times a vector of the state: the gain of a norm."""
+        """Units times a vector of the state: of what layers write, a scale that goes into these; else a norm's gain."""
         if a.space != b.space or a.norm or b.norm or a.squared or b.squared or not is_vector(other):
             return None
+        if a.scalable:
+            return self.found.with_scale(replace(a, plain=False), other.tensor)
         return self.found.with_norm(replace(a, plain=True), Norm(other.tensor))
 
     # -- axes ------------------------------------------------------------------------------------------------------
@@ -251,6 +277,8 @@ class Turning:
         if not shared and len(turns) == 1:
             self.found.summed(turns[0], linear=True)
             return ""
+        for turn in turns:
+            self.found.arrive(turn)
         if len(turns) == 1 or turns[0].space != turns[1].space or any(turn.squared for turn in turns):
             self.found.lose(turns, "is summed against what does not rotate with it")
             return ""
@@ -291,20 +319,22 @@ class Turning:
             self.found.use(value.tensor, "moved")
         read = given[0].read if len(given) == 1 else ""
         weight = all(value.weight for value in given)
+        repeats = self.where.startswith("aten.expand")
+        even = [repeated(given[0].shape, tuple(output.shape)) if repeats else frozenset() for output in outputs]
         return [
-            self._left(Turned(tuple(output.shape), weight=weight, turns=own, tensor=tensor, read=read))
-            for output, own in zip(outputs, turns, strict=True)
+            self._left(Turned(tuple(output.shape), weight=weight, turns=own, tensor=tensor, read=read, even=same))
+            for output, own, same in zip(outputs, turns, even, strict=True)
         ]
 
     def _moved_on(self, own: Sequence[Turn], found: Sequence[int | None], turns: list[dict[int, Turn]]) -> None:
         """Turns of one space at the axes at which they arrived; where they did not, it is lost."""
-        first = own[0]
-        same = all(replace(turn, plain=True) == replace(first, plain=True) for turn in own)
+        first = replace(own[0], terms=all_terms(own))
+        same = all(replace(turn, plain=True, terms=first.terms) == replace(first, plain=True) for turn in own)
         for result, axis in zip(turns, found, strict=True):
             if axis is None or not same:
-                self.found.lose(
-                    own, "is cut, joined or reordered along its axis" if same else "is put beside other units"
-                )
+                norm = next((turn.norm for turn in own if turn.norm), None)
+                beside = f"has the gain {norm.gain} where it is put beside others" if norm else "is put beside others"
+                self.found.lose(own, "is cut, joined or reordered along its axis" if same else beside)
             elif axis >= 0:
                 result[axis] = replace(first, plain=all(turn.plain for turn in own))
 

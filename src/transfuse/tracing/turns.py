@@ -24,6 +24,24 @@ class Norm:
 
 
 @dataclass(frozen=True)
+class Term:
+    """A tensor of the state that units are linear in, along the axis on which it has them.
+
+    Args:
+        tensor: Name of the tensor.
+        axis: The axis.
+        gain: The vector by which it has been multiplied on the way; empty if by none.
+    """
+
+    tensor: str
+    axis: int
+    gain: str = ""
+
+
+COMPUTED = Term("", 0)  # stands for what is no tensor of the state
+
+
+@dataclass(frozen=True)
 class Turn:
     """The units of a space along an axis of a value.
 
@@ -32,12 +50,24 @@ class Turn:
         norm: The gain (and bias) that they were given, and that what reads them must take over.
         plain: Whether they are as the norm gave them, or a mean of such, so that its bias arrives as it is.
         squared: Whether they are squares, which may only be summed.
+        terms: All whose sum they are, so that a gain can go into these if they are tensors.
     """
 
     space: str
     norm: Norm | None = None
     plain: bool = True
     squared: bool = False
+    terms: frozenset[Term] = frozenset([COMPUTED])
+
+    @property
+    def scalable(self) -> bool:
+        """Whether they are a sum of tensors that a gain can go into."""
+        return all(term.tensor and not term.gain for term in self.terms)
+
+
+def all_terms(turns: Sequence[Turn]) -> frozenset[Term]:
+    """All whose sum some units are together."""
+    return frozenset().union(*(turn.terms for turn in turns))
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,11 +78,17 @@ class Turned(Labels):
         turns: By axis, the units that stand along it.
         tensor: The tensor of the state that the value is, or is a part of; empty if it is computed.
         read: The weight of which the value is the product with normed units, as it is; empty if it is none.
+        even: Axes along which one number was repeated.
     """
 
     turns: dict[int, Turn] = field(default_factory=dict)
     tensor: str = ""
     read: str = ""
+    even: frozenset[int] = frozenset()
+
+    def single(self, axis: int) -> bool:
+        """Whether there is one number for all places along an axis."""
+        return self.shape[axis] == 1 or axis in self.even
 
 
 @dataclass(frozen=True)
@@ -77,7 +113,14 @@ def of_rank(value: Turned, rank: int) -> Turned:
     """A value with leading axes of length 1, up to a rank."""
     more = rank - len(value.shape)
     turns = {axis + more: turn for axis, turn in value.turns.items()}
-    return replace(value, shape=(1,) * more + value.shape, turns=turns) if more else value
+    even = frozenset(axis + more for axis in value.even)
+    return replace(value, shape=(1,) * more + value.shape, turns=turns, even=even) if more else value
+
+
+def repeated(before: Sequence[int], after: Sequence[int]) -> frozenset[int]:
+    """The axes of a value that was expanded along which one number is repeated."""
+    lengths = [*[1] * (len(after) - len(before)), *before]
+    return frozenset(axis for axis, length in enumerate(lengths) if length == 1)
 
 
 def moving_layers(values: Sequence[Turned]) -> list[list[int | None]]:

@@ -41,10 +41,23 @@ def extreme(t: Algebra, call: Call) -> Labels:
     return _reduced(t, call, homogeneous=True, over="extreme")
 
 
-@rule("logsumexp", "prod", "norm", "linalg_vector_norm", "count_nonzero")
+@rule("logsumexp", "prod", "count_nonzero")
 def statistic(t: Algebra, call: Call) -> Labels:
     """A symmetric function of the elements, neither odd nor homogeneous (or not worth the trouble)."""
     return _reduced(t, call)
+
+
+@rule("norm", "linalg_vector_norm")
+def length(t: Algebra, call: Call) -> Labels:
+    """A norm: by default the root of the sum of squares, which rotations leave as it is."""
+    power = call.get("ord", call.get("p", 2))
+    return _root_of_squares(t, call, t.labels(call["self"])) if power in (None, 2) else _reduced(t, call)
+
+
+def _root_of_squares(t: Algebra, call: Call, value: Labels, over: Over = "sum") -> Labels:
+    axes = axes_of(call.get("dim"), len(value.shape))
+    keepdim = bool(call.get("keepdim", False))
+    return t.pointwise(t.reduce(t.squared(value), axes, keepdim=keepdim, odd=True, homogeneous=True, over=over))
 
 
 @rule("all", "any")
@@ -56,7 +69,10 @@ def agreement(t: Algebra, call: Call) -> Labels:
 @rule("var", "std")
 def spread(t: Algebra, call: Call) -> Labels:
     """A variance or its root; by default divided by one less than the number of elements."""
-    return _reduced(t, call, over=_divisor(call))
+    x = t.labels(call["self"])
+    axes = axes_of(call.get("dim"), len(x.shape))
+    mean = t.reduce(x, axes, keepdim=True, odd=True, homogeneous=True, over="mean")
+    return _root_of_squares(t, call, t.join(x, mean, kind="add"), _divisor(call))
 
 
 def _divisor(call: Call) -> Over:
@@ -74,7 +90,7 @@ def _reduced(t: Algebra, call: Call, *, odd: bool = False, homogeneous: bool = F
 @rule("var_mean", "std_mean")
 def statistics(t: Algebra, call: Call) -> Sequence[Labels]:
     """Two statistics at once."""
-    return [_reduced(t, call, over=_divisor(call)), _reduced(t, call, odd=True, homogeneous=True, over="mean")]
+    return [spread(t, call), _reduced(t, call, odd=True, homogeneous=True, over="mean")]
 
 
 @rule("max", "min", "median", "nanmedian")
