@@ -1,62 +1,77 @@
-"""Sizes in the configuration of a folder of transformers, where a result is wider or narrower than its inputs.
+"""Networks of transformers in other widths than those of the folder that they come from.
 
-In: a job, and where its result goes. Out: values for the configuration, with which transformers builds a network that
-computes what the result does; or an error before the work, if there are none.
+In: a job, where its result goes, and the shapes that it has. Out: values for the configuration, and the network that
+transformers builds of it, which has the same layout; or an error before the work, if there is none. So layers that
+transfuse cannot rebuild are made by those who wrote them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-import torch
+from torch import nn
 
-from ..checkpoints import CONFIG, configuration, model_class, sizes_for
+from ..checkpoints import CONFIG, check_described_size, configuration, model_class, sizes_for
+from ..errors import FusionError
+from ..layout import Layout
 from ..lazy import entries_of
-from ..modules import Arguments, run, with_state
-from ..types import State
+from ..tracing import trace
+from .architectures import built_by_config
 from .jobs import Job
 
-SAME = (
-    1e-3  # of the size of outputs, by which they may differ: both networks are one, computed in another order at most
-)
+Shapes = Mapping[str, tuple[int, ...]]
 
 
-def check_describable(job: Job, out: Path, widths: Mapping[str, int]) -> None:
-    """Refuse widths that no configuration of this family describes, if the result is to be a folder.
+@dataclass(frozen=True, eq=False)
+class Resized:
+    """What stands in the configuration of a result, and the network that it describes.
+
+    Args:
+        sizes: Values for the configuration, by the keys that lead to them; none where those of the first input fit.
+        model: The network of these sizes, with weights that do not matter; nothing where the first input's will do, or
+            the network was not built by its configuration.
+    """
+
+    sizes: Mapping[tuple[str, ...], int] = field(default_factory=dict)
+    model: nn.Module | None = None
+
+
+def resized_network(job: Job, out: Path, wanted: Shapes) -> Resized:
+    """The network of a result of other shapes, if the result is to be a folder of transformers.
 
     Raises:
-        InputError: naming tensors that have no fitting sizes, or layers that cannot be rebuilt.
+        InputError: naming tensors for which no configuration of this family has fitting sizes.
     """
-    wanted = job.layout.shapes(widths)
-    if _is_resized(job, out, wanted) and job.build is not None:
-        sizes_for(configuration(job.checkpoints[0].path), wanted)
-        with_state(job.build(), {name: torch.zeros(shape) for name, shape in wanted.items()})
+    if job.build is None or not _is_resized(job, out, wanted):
+        return Resized()
+    folder = job.checkpoints[0].path
+    config = configuration(folder)
+    own = job.build()
+    found: list[Any] = []
+
+    @cache
+    def own_layout() -> Layout:
+        return trace(own, job.inputs, proof=False)
+
+    def has_the_same_layout(tried: Any) -> bool:
+        check_described_size(folder, tried)
+        model = built_by_config(tried)
+        try:
+            tensors = trace(model, job.inputs, proof=False).tensors
+        except FusionError:
+            return False  # it does not run: sizes that do not go together
+        found[:] = [model]
+        return tensors in (job.layout.tensors, own_layout().tensors)
+
+    sizes = sizes_for(config, wanted, has_the_same_layout)
+    return Resized(sizes, found[0] if type(own) is model_class(config) else None)
 
 
-def sizes_of_result(job: Job, out: Path, state: State) -> dict[tuple[str, ...], int]:
-    """Values for the configuration of a result; none where it has the sizes of the first input, or is no folder."""
-    wanted = {name: entry.shape for name, entry in entries_of(state).items()}
-    if not _is_resized(job, out, wanted) or job.build is None:
-        return {}
-    tensors = {name: state[name] for name in wanted}
-    inputs = Arguments.of(job.inputs)
-    expected = run(with_state(job.build(), tensors).eval(), tensors, inputs)
-
-    def computes_the_same(config: Any) -> bool:
-        config.use_cache = False  # a cache is state, not a result
-        model = model_class(config)._from_config(config).eval()
-        found = run(model, tensors, inputs)
-        return all(
-            a.shape == b.shape and torch.allclose(a.double(), b.double(), atol=SAME * float(b.double().abs().max()))
-            for a, b in zip(found, expected, strict=True)
-        )
-
-    return sizes_for(configuration(job.checkpoints[0].path), wanted, computes_the_same)
-
-
-def _is_resized(job: Job, out: Path, wanted: Mapping[str, tuple[int, ...]]) -> bool:
+def _is_resized(job: Job, out: Path, wanted: Shapes) -> bool:
     """Whether the result is a folder with a configuration, and some of its tensors have other shapes than before."""
     first = job.checkpoints[0]
     own = entries_of(first.tensors)
