@@ -99,7 +99,9 @@ def align(options: Namespace) -> Outcome:
     twin = fused.aligned[1]
     layout = ready.layout_for(chosen.row)
     twin = in_form_of(ready.states[0], twin, layout, fused.rotated, balance=chosen.row.balance)
-    return _written(options, job, chosen, _timed(replace(fused, state=twin, weights=(0.0, 1.0)), started), Resized(), NOT_RUN)
+    return _written(
+        options, job, chosen, _timed(replace(fused, state=twin, weights=(0.0, 1.0)), started), Resized(), NOT_RUN
+    )
 
 
 def _timed(fused: FusedStates, started: float) -> FusedStates:
