@@ -81,8 +81,8 @@ def resolve(reading: Reading, shapes: Mapping[str, Sequence[int]], canonical: Ma
 def _reduced(registry: Registry, atoms: _Atoms, units: Ids, members: Mapping[str, list[list[int]]]) -> dict[str, str]:
     """For each space whose units are summed or averaged away somewhere, how and by what; a sum counts first.
 
-    A weight that is summed over and whose values are shown as well (tied embeddings) is one that sums: its values cannot
-    be shared among copies of a unit without being shown smaller.
+    A weight that is summed over and whose values are shown as well (tied embeddings) is one that sums: its values
+    cannot be shared among copies of a unit without being shown smaller.
     """
     found: dict[str, str] = {}
     consumed, shown = _sides(registry)
