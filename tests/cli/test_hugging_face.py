@@ -192,6 +192,18 @@ def test_widths_that_a_family_cannot_have_are_told_before_the_work(here, capsys,
     assert not (here / "ab").exists()
 
 
+@pytest.mark.long
+def test_a_number_in_code_that_depends_on_sizes_is_seen_before_the_work(here, capsys):
+    """Gemma multiplies embeddings by the root of their number: a wider one has all shapes, and another scale."""
+    config = next(row for row in MODELS if row.name == "gemma").configuration()
+    config.tie_word_embeddings = False
+    transformers.GemmaForCausalLM(config).save_pretrained(here / "a")
+    code, _, err = call(capsys, "fuse", "a", "-o", "aa", "--width", 2, *QUICK)
+    assert code == 2
+    assert "the shapes fit, but it is another network that has them" in err
+    works(capsys, "fuse", "a", "-o", "aa", "--target", "*mlp.gate_proj.out=2.0", *QUICK)
+
+
 def test_widths_that_no_configuration_describes_are_refused_before_the_work(here, capsys, vits):
     code, _, err = call(capsys, "fuse", "a", "b", "-o", "ab", "--target", "vit.layers.0.mlp.fc1.out=60", *QUICK)
     assert code == 2

@@ -1,8 +1,8 @@
 """Networks of transformers in other widths than those of the folder that they come from.
 
 In: a job, where its result goes, and the shapes that it has. Out: values for the configuration, and the network that
-transformers builds of it, which has the same layout; or an error before the work, if there is none. So layers that
-transfuse cannot rebuild are made by those who wrote them.
+transformers builds of it, which has the same layout and, grown from the other, computes the same; or an error before
+the work, if there is none. So layers that transfuse cannot rebuild are made by those who wrote them.
 """
 
 from __future__ import annotations
@@ -13,17 +13,21 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import nn
 
-from ..checkpoints import CONFIG, check_described_size, configuration, model_class, sizes_for
+from ..checkpoints import CONFIG, configuration, model_class, sizes_for
 from ..errors import FusionError
+from ..fusing import fuse_states
 from ..layout import Layout
 from ..lazy import entries_of
+from ..modules import Arguments, run
 from ..tracing import trace
 from .architectures import built_by_config
 from .jobs import Job
 
 Shapes = Mapping[str, tuple[int, ...]]
+SAME = 1e-3  # of the size of outputs, by which those of one function may differ, computed in another order
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,18 +61,36 @@ def resized_network(job: Job, out: Path, wanted: Shapes) -> Resized:
     def own_layout() -> Layout:
         return trace(own, job.inputs, proof=False)
 
-    def has_the_same_layout(tried: Any) -> bool:
-        check_described_size(folder, tried)
+    def is_the_same_network(tried: Any) -> bool:
         model = built_by_config(tried)
         try:
-            tensors = trace(model, job.inputs, proof=False).tensors
+            layout = trace(model, job.inputs, proof=False)
         except FusionError:
             return False  # it does not run: sizes that do not go together
         found[:] = [model]
-        return tensors in (job.layout.tensors, own_layout().tensors)
+        same = layout.tensors in (job.layout.tensors, own_layout().tensors)
+        return same and _compute_alike(own, model, layout, Arguments.of(job.inputs))
 
-    sizes = sizes_for(config, wanted, has_the_same_layout)
+    sizes = sizes_for(config, wanted, is_the_same_network)
     return Resized(sizes, found[0] if type(own) is model_class(config) else None)
+
+
+def _compute_alike(one: nn.Module, other: nn.Module, layout: Layout, inputs: Arguments) -> bool:
+    """Whether the narrower of two networks computes the same when it has grown into the other, whose sizes are known.
+
+    Numbers in the code of a network may depend on its sizes: a scale of embeddings, say. Where growing itself changes
+    what a network computes, nothing can be told, and they count as alike.
+    """
+    small, large = sorted((one, other), key=lambda model: sum(layout.widths(model.state_dict()).values()))
+    own, wanted = (layout.widths(model.state_dict()) for model in (small, large))
+    if any(wanted[name] < units or layout.growth_objection(name, units, wanted[name]) for name, units in own.items()):
+        return True
+    grown = fuse_states([small.state_dict()], layout, method="vanilla", widths=wanted).state
+    outputs = [run(model, state, inputs) for model, state in ((small, small.state_dict()), (large, grown))]
+    return all(
+        a.shape == b.shape and torch.allclose(a.double(), b.double(), atol=SAME * float(b.double().abs().max()))
+        for a, b in zip(*outputs, strict=True)
+    )
 
 
 def _is_resized(job: Job, out: Path, wanted: Shapes) -> bool:
