@@ -162,6 +162,18 @@ def test_a_network_that_grew_computes_what_it_did(here, capsys, name, wider, siz
 
 
 @pytest.mark.long
+def test_a_folder_of_16_bits_grows_as_well(here, capsys):
+    """Its outputs alone are too coarse to tell whether a wider network computes the same."""
+    row = next(row for row in MODELS if row.name == "llama")
+    row.build(0).half().save_pretrained(here / "a")
+    works(capsys, "fuse", "a", "-o", "aa", "--width", 2, *QUICK)
+    grown = loaded_whole(row.model_class, "aa")
+    assert (grown.config.hidden_size, grown.dtype) == (48, torch.float16)
+    small, inputs = row.build(0).half().float(), row.inputs()
+    torch.testing.assert_close(grown.float()(**inputs)[0], small(**inputs)[0], rtol=2e-2, atol=2e-2)
+
+
+@pytest.mark.long
 def test_a_wider_folder_is_corrected_as_any_other(here, capsys):
     """Layers that only transformers can make are needed as modules here."""
     row = next(row for row in MODELS if row.name == "gpt2")

@@ -7,6 +7,7 @@ the work, if there is none. So layers that transfuse cannot rebuild are made by 
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -72,16 +73,19 @@ def resized_network(job: Job, out: Path, wanted: Shapes) -> Resized:
         return same and _compute_alike(own, model, layout, Arguments.of(job.inputs))
 
     sizes = sizes_for(config, wanted, is_the_same_network)
-    return Resized(sizes, found[0] if type(own) is model_class(config) else None)
+    return Resized(sizes, found[0] if found and type(own) is model_class(config) else None)
 
 
 def _compute_alike(one: nn.Module, other: nn.Module, layout: Layout, inputs: Arguments) -> bool:
     """Whether the narrower of two networks computes the same when it has grown into the other, whose sizes are known.
 
     Numbers in the code of a network may depend on its sizes: a scale of embeddings, say. Where growing itself changes
-    what a network computes, nothing can be told, and they count as alike.
+    what a network computes, nothing can be told, and they count as alike. Copies in float32 are compared: 16 bits are
+    too few to tell a function from another one that is close.
     """
-    small, large = sorted((one, other), key=lambda model: sum(layout.widths(model.state_dict()).values()))
+    copies = [copy.deepcopy(model).float() for model in (one, other)]
+    inputs = inputs.map(lambda tensor: tensor.float() if tensor.is_floating_point() else tensor)
+    small, large = sorted(copies, key=lambda model: sum(layout.widths(model.state_dict()).values()))
     own, wanted = (layout.widths(model.state_dict()) for model in (small, large))
     if any(wanted[name] < units or layout.growth_objection(name, units, wanted[name]) for name, units in own.items()):
         return True
