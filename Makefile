@@ -9,7 +9,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c c
 # One thread per worker: xdist already fills the cores.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest
 
-.PHONY: help demo test long docs test-package test-flower bench bench-long results-smoke format clean
+.PHONY: help demo test long docs journeys test-package test-flower bench bench-long results-smoke format clean
 
 help:
 	@echo "make demo    train, fuse and compare small networks on real digits; writes demo/report.html"
@@ -17,6 +17,7 @@ help:
 	@echo "make long    the tests marked long"
 	@echo "make docs    the site, in build/site; a broken link or reference is an error"
 	@echo "make test-package  wheel and sdist as they are shipped, in environments of their own; the notebook"
+	@echo "make journeys  the journeys of new users, from end to end, each with its time"
 	@echo "make test-flower  federated rounds with Flower and work on a Dask cluster, in an environment of their own"
 	@echo "make bench   time and memory of imports, traces, fusions, planes and peers, in minutes; make bench-long: all of them"
 	@echo "make results-smoke  every experiment on tiny networks, with tables and figures, in build/smoke"
@@ -43,6 +44,10 @@ docs: $(VENV)/.docs
 # Builds and installs from an index, as a user would; minutes.
 test-package: $(VENV)/.package
 	$(PYTEST) -n 0 -m long tests/test_packaging.py tests/test_notebook.py tests/test_site.py
+
+# Each tells its time (-s); what pytest measures besides has the start of Python in it.
+journeys: $(VENV)/.package
+	$(PYTEST) -n 0 -m long -s --durations=0 tests/test_journeys.py tests/test_notebook.py tests/test_packaging.py
 
 # Flower holds back rich, typer and protobuf: an environment of its own, and only torch is pinned in it. Its runs start
 # real processes, some of which are killed; each is bounded in time.

@@ -128,10 +128,26 @@ def test_one_model_stays_the_same_function_from_any_start_at_equal_widths():
         assert_same_function(model, fusion.model, inputs)
 
 
+class Own(nn.Module):
+    """A weight that the network itself holds, used as it is and, where it is tied, the other way round as well."""
+
+    def __init__(self, tied, units=5):
+        super().__init__()
+        self.up = nn.Parameter(torch.randn(units, 3))
+        self.down = None if tied else nn.Parameter(torch.randn(3, units))
+
+    def forward(self, x):
+        return (x @ self.up.T).relu() @ (self.up if self.down is None else self.down.T)
+
+
 # A norm without parameters, parameters of the user's own: their sizes are not in the layout.
-@pytest.mark.parametrize("name", ["mlp_layer_norm", "tied_autoencoder"])
+@pytest.mark.parametrize("name", ["mlp_layer_norm", "own parameters"])
 def test_layers_that_cannot_be_rebuilt_ask_for_a_target_module(name):
-    model, layout, inputs = sample(name)
+    if name == "own parameters":
+        model, inputs = Own(tied=False), torch.randn(4, 3)
+        layout = transfuse.trace(model, inputs)
+    else:
+        model, layout, inputs = sample(name)
     with pytest.raises(InputError, match="Pass a module of the wanted widths as target"):
         transfuse.fuse([model], inputs, layout=layout, target=doubled(layout))
 
@@ -208,6 +224,30 @@ def test_where_units_are_summed_no_other_width_is_taken(between):
             transfuse.fuse([net], layout=layout, target={"up.out": units})
         with pytest.raises(InputError, match="cannot grow"):
             transfuse.fuse([net], layout=layout, target=Reduced(between, units))
+
+
+class Embedded(nn.Module):
+    """Embeddings, a norm, and scores by a weight of its own or by the embeddings."""
+
+    def __init__(self, tied, units=5):
+        super().__init__()
+        self.up, self.norm, self.down = nn.Embedding(7, units), nn.LayerNorm(units), nn.Linear(units, 7)
+        if tied:
+            self.down.weight = self.up.weight
+
+    def forward(self, tokens):
+        return self.down(self.norm(self.up(tokens)))
+
+
+@pytest.mark.parametrize(("kind", "x"), [(Own, torch.randn(4, 3)), (Embedded, torch.arange(6).view(2, 3))])
+def test_a_weight_that_is_tied_takes_no_other_width(kind, x):
+    """What shows a unit is copied, what sums over it is shared among the copies: one tensor cannot be both."""
+    free, target = kind(tied=False), kind(tied=False, units=10)
+    torch.testing.assert_close(transfuse.fuse([free], x, target=target, correct="none").model(x), free(x))
+    with pytest.raises(
+        InputError, match=r"cannot grow from 5 to 10 .* summed by up.*\(tied or shared\); leave it at 5"
+    ):
+        transfuse.fuse([kind(tied=True)], x, target=kind(tied=True, units=10))
 
 
 def test_extreme_values_and_products_with_weights_grow_to_any_width():

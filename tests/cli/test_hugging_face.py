@@ -136,20 +136,84 @@ def test_the_configuration_has_the_sizes_of_a_wider_result(here, capsys, vits):
     assert loaded_whole(type(vits[0]), "ab").config.intermediate_size == 60
 
 
-@pytest.mark.long
-def test_a_network_that_grew_computes_what_it_did(here, capsys, vits):
-    works(capsys, "fuse", "a", "-o", "aa", "--target", "vit.layers.*.mlp.fc1.out=2.0", *QUICK)
-    grown, inputs = loaded_whole(type(vits[0]), "aa"), VIT.inputs()
-    assert grown.config.intermediate_size == 2 * vits[0].config.intermediate_size
-    torch.testing.assert_close(grown(**inputs).logits, vits[0](**inputs).logits, rtol=1e-3, atol=1e-3)
+GROWN = [  # some units of every layer, or all that may grow; T5 and GPT-2 are tied, so that their streams may not
+    ("vit_classifier", ("--target", "vit.layers.*.mlp.fc1.out=2.0"), {"intermediate_size": 80}),
+    ("vit_classifier", ("--width", 2), {"hidden_size": 48, "num_attention_heads": 8, "intermediate_size": 80}),
+    ("bert", ("--target", "*intermediate.dense.out=1.5"), {"intermediate_size": 60}),
+    ("roberta_classifier", ("--width", 2), {"hidden_size": 48, "num_attention_heads": 8, "intermediate_size": 80}),
+    ("distilbert", ("--target", "*ffn.lin1.out=1.5"), {"hidden_dim": 60}),
+    ("gpt2", ("--target", "*mlp.c_fc.out=1.5"), {"n_inner": 60}),
+    ("llama", ("--target", "*mlp.gate_proj.out=1.5"), {"intermediate_size": 60}),
+    ("llama", ("--width", 2), {"hidden_size": 48, "num_attention_heads": 8, "intermediate_size": 80}),
+    ("t5", ("--target", "*.wi.out=1.5"), {"d_ff": 60}),
+    ("t5", ("--width", 2), {"num_heads": 8, "d_ff": 80}),
+]
 
 
 @pytest.mark.long
-def test_layers_that_cannot_be_rebuilt_are_told_before_the_work(here, capsys, vits, monkeypatch):
-    monkeypatch.setattr(fusing, "fused_states", None)
-    code, _, err = call(capsys, "fuse", "a", "b", "-o", "ab", "--width", 2, *QUICK)
+@pytest.mark.parametrize(("name", "wider", "sizes"), GROWN, ids=lambda each: each if isinstance(each, str) else "")
+def test_a_network_that_grew_computes_what_it_did(here, capsys, name, wider, sizes):
+    row = next(row for row in MODELS if row.name == name)
+    small = saved(row, 0, here / "a")
+    works(capsys, "fuse", "a", "-o", "aa", *wider, *QUICK)
+    grown, inputs = loaded_whole(type(small), "aa"), row.inputs()
+    assert {key: getattr(grown.config, key) for key in sizes} == sizes
+    torch.testing.assert_close(grown(**inputs)[0], small(**inputs)[0], rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.long
+def test_a_folder_of_16_bits_grows_as_well(here, capsys):
+    """Its outputs alone are too coarse to tell whether a wider network computes the same."""
+    row = next(row for row in MODELS if row.name == "llama")
+    row.build(0).half().save_pretrained(here / "a")
+    works(capsys, "fuse", "a", "-o", "aa", "--width", 2, *QUICK)
+    grown = loaded_whole(row.model_class, "aa")
+    assert (grown.config.hidden_size, grown.dtype) == (48, torch.float16)
+    small, inputs = row.build(0).half().float(), row.inputs()
+    torch.testing.assert_close(grown.float()(**inputs)[0], small(**inputs)[0], rtol=2e-2, atol=2e-2)
+
+
+@pytest.mark.long
+def test_a_wider_folder_is_corrected_as_any_other(here, capsys):
+    """Layers that only transformers can make are needed as modules here."""
+    row = next(row for row in MODELS if row.name == "gpt2")
+    models = [saved(row, seed, here / name) for seed, name in enumerate("ab")]
+    works(capsys, "fuse", "a", "b", "-o", "ab", "--target", "*mlp.c_fc.out=2.0", "--correct", "closed_form")
+    fused, inputs = loaded_whole(type(models[0]), "ab"), row.inputs()
+    assert fused.config.n_inner == 2 * (models[0].config.n_inner or 4 * models[0].config.n_embd)
+    assert fused(**inputs).logits.isfinite().all()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("name", "width", "message"),
+    [
+        ("llama", 1.5, "space model.embed_tokens.out cannot grow from 24 to 36 units"),
+        ("gpt2", 2, "summed by transformer.wte.weight, which is used in two ways (tied or shared); leave it at 24"),
+        ("bert", 2, "no sizes in config.json describe a result of these widths"),
+    ],
+)
+def test_widths_that_a_family_cannot_have_are_told_before_the_work(here, capsys, monkeypatch, name, width, message):
+    for work in ("fused_states", "fused_networks"):
+        monkeypatch.setattr(fusing, work, None)
+    for seed, folder in enumerate("ab"):
+        saved(next(row for row in MODELS if row.name == name), seed, here / folder)
+    code, _, err = call(capsys, "fuse", "a", "b", "-o", "ab", "--width", width, *QUICK)
     assert code == 2
-    assert "vit.embeddings.cls_token of ViTEmbeddings" in err
+    assert message in err
+    assert not (here / "ab").exists()
+
+
+@pytest.mark.long
+def test_a_number_in_code_that_depends_on_sizes_is_seen_before_the_work(here, capsys):
+    """Gemma multiplies embeddings by the root of their number: a wider one has all shapes, and another scale."""
+    config = next(row for row in MODELS if row.name == "gemma").configuration()
+    config.tie_word_embeddings = False
+    transformers.GemmaForCausalLM(config).save_pretrained(here / "a")
+    code, _, err = call(capsys, "fuse", "a", "-o", "aa", "--width", 2, *QUICK)
+    assert code == 2
+    assert "the shapes fit, but it is another network that has them" in err
+    works(capsys, "fuse", "a", "-o", "aa", "--target", "*mlp.gate_proj.out=2.0", *QUICK)
 
 
 def test_widths_that_no_configuration_describes_are_refused_before_the_work(here, capsys, vits):

@@ -1,11 +1,7 @@
 """The report of a fusion: what it measures, and what it tells."""
 
 import copy
-import re
-import subprocess
-import sys
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 import torch
@@ -134,13 +130,6 @@ def test_every_text_is_escaped():
     text = page(told)
     assert text.count("<script") == 1  # the page's own
     assert text.count("&lt;script&gt;") > 10
-
-
-@pytest.mark.long  # trains networks
-def test_the_journey_to_a_page_that_one_shares(tmp_path):
-    script = Path(__file__).parents[2] / "examples" / "report_page.py"
-    done = subprocess.run([sys.executable, script, tmp_path], capture_output=True, text=True, check=True)
-    assert re.findall(r"s  (\w+)", done.stdout) == ["two", "fused", "measured", "read", "in"]
 
 
 def test_a_template_that_lacks_a_value_is_an_error():

@@ -61,7 +61,18 @@ def test_a_flat_plane_has_one_colour():
 
 def test_names_of_networks_that_stand_together_do_not_overlap():
     points = [(20.0, 100.0), (24.0, 104.0), (30.0, 98.0), (360.0, 5.0)]
-    boxes = name_boxes(points, [60.0] * 4, (WIDTH, 200.0))
+    assert_apart(name_boxes(points, [60.0] * 4, (WIDTH, 200.0)))
+
+
+def test_names_near_the_border_do_not_overlap_for_the_sake_of_lines():
+    """Two networks in a corner, between the ways that begin there: a page had one name upon the other."""
+    points = [(59.5, 200.9), (325.7, 200.9), (120.8, 34.8), (180.4, 146.1), (54.3, 208.5)]
+    ways = [(points[4], points[1]), (points[0], points[2])]
+    assert_apart(name_boxes(points, [48.3, 48.3, 103.5, 179.4, 269.1], (WIDTH, 243.0), ways))
+
+
+def assert_apart(boxes):
+    """Every name is inside the picture, and none covers another."""
     for number, one in enumerate(boxes):
         assert one[0] >= 0
         assert one[2] <= WIDTH

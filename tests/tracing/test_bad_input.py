@@ -328,7 +328,7 @@ def test_a_compiled_model_is_traced_or_refused_with_what_to_do():
         assert "compile" in str(error)  # noqa: PT017
 
 
-@pytest.mark.filterwarnings("ignore:.*torch.jit.*deprecated:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:.*torch.jit.*deprecated")  # in later versions of torch a FutureWarning
 def test_a_scripted_model_is_refused_with_what_to_do():
     net = torch.jit.trace(nn.Sequential(nn.Linear(3, 5), nn.Tanh(), nn.Linear(5, 2)), X)
     with refusal("TorchScript", "original"):

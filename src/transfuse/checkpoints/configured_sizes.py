@@ -52,8 +52,10 @@ def sizes_for(config: Any, wanted: Shapes, accept: Callable[[Any], bool] = lambd
         try:
             found = described_shapes(tried)
             differing = _differences(found, wanted)
-            if not differing and found.keys() - wanted.keys() == beside and accept(tried):
-                return changes
+            if not differing and found.keys() - wanted.keys() == beside:
+                if accept(tried):
+                    return changes
+                differing = [f"with {told_sizes(changes)} the shapes fit, but it is another network that has them"]
         except (ValueError, ArithmeticError, RuntimeError, TypeError, AssertionError, LookupError):
             continue  # sizes that do not go together
         fewest = min(fewest, differing or fewest, key=len)
@@ -66,6 +68,17 @@ def sizes_for(config: Any, wanted: Shapes, accept: Callable[[Any], bool] = lambd
         + "\nWiden all layers alike (--target 'PATTERN=WIDTH' for a space of every layer), or write a file, no "
         "folder (-o OUT.safetensors)"
     )
+
+
+def told_sizes(sizes: Mapping[Field, Any]) -> str:
+    """Values of a configuration as text; of names of outputs, how many there are.
+
+    Example:
+        >>> told_sizes({("text_config", "hidden_size"): 48, ("n_head",): 8})
+        'text_config.hidden_size 48, n_head 8'
+    """
+    told = {keys: f"of {len(value)}" if isinstance(value, dict) else value for keys, value in sizes.items()}
+    return ", ".join(f"{'.'.join(keys)} {value}" for keys, value in told.items())
 
 
 def _differences(own: Shapes, wanted: Shapes) -> list[str]:

@@ -19,6 +19,7 @@ from typing import Any
 from ..errors import InputError, printable
 from ..files import read_text, whole_folder, write_whole
 from ..lazy import entries_of
+from .configured_sizes import told_sizes
 from .format import Format, Opener, Output
 from .model_card import card, is_card_of
 from .model_hubs import CARD, front_matter
@@ -162,9 +163,7 @@ def told_companions(checkpoints: Sequence[Checkpoint], out: Path, sizes: Mapping
     told = f"from {first.path}: {printable(', '.join(each.name for each in copied)) or 'nothing'}\n"
     told += f"not the same in all inputs: {printable(', '.join(differing))}\n" if differing else ""
     if sizes:
-        told_values = {keys: f"of {len(value)}" if isinstance(value, dict) else value for keys, value in sizes.items()}
-        values = ", ".join(f"{'.'.join(keys)} {value}" for keys, value in told_values.items())
-        told += f"its {CONFIG} has the sizes of the result: {values}\n"
+        told += f"its {CONFIG} has the sizes of the result: {told_sizes(sizes)}\n"
     return f"{told}to share it: hf upload YOUR-NAME/{printable(out.resolve().name)} {printable(str(out))}"
 
 

@@ -102,14 +102,14 @@ def _hugging_face(path: Path) -> Blueprint:
     """The architecture that a folder's configuration names, and a few tokens, pixels or samples of sound for it."""
     config = configuration(path)
     check_described_size(path, config)
+    return Blueprint(lambda: built_by_config(config), lambda: inputs_by_config(built_by_config(config), config, path))
+
+
+def built_by_config(config: Any) -> nn.Module:
+    """The network that a configuration of transformers describes, in evaluation mode."""
     config.use_cache = False  # a cache is state, not a result
-    kind = model_class(config)
-
-    def build() -> nn.Module:
-        model: nn.Module = kind._from_config(config)
-        return model.eval()
-
-    return Blueprint(build, lambda: inputs_by_config(build(), config, path))
+    model: nn.Module = model_class(config)._from_config(config)
+    return model.eval()
 
 
 def _exported(path: Path, flag: str) -> Blueprint:

@@ -32,7 +32,7 @@ from .jobs import Job, chosen_method, prepared, wanted_type
 from .places import check_places
 from .planning import estimate, told_plan
 from .records import Outcome
-from .resizing import check_describable, sizes_of_result
+from .resizing import Resized, resized_network
 from .retelling import command, told_options
 from .spreading import workers_of
 from .values import classes_in, pairs, widths_in
@@ -65,16 +65,21 @@ def fuse(options: Namespace) -> Outcome:
         )
     widths, target = _target(options, job)
     ready = job.ready(options.weights, widths)
-    check_describable(job, Path(options.out), ready.widths)
+    resized = resized_network(job, Path(options.out), ready.layout.shapes(ready.widths))
     with_modules = _needs_modules(options, job, chosen)
     if options.dry_run:
         return _plan(options, job, chosen, correct=with_modules)
     if not with_modules:
         fused = _fused_as_states(options, chosen, ready)
         fused = replace(fused, heads=job.joined.heads) if job.joined else fused
-        return _written(options, job, chosen, _timed(fused, started), NOT_RUN)
-    fusion, labeled = _fused_as_modules(options, job, target or widths, chosen, correction)
-    outcome = _written(options, job, chosen, _timed(_corrected_states(fusion), started), str(fusion.depths or ""))
+        return _written(options, job, chosen, _timed(fused, started), resized, NOT_RUN)
+    fusion, labeled = _fused_as_modules(options, job, target or resized.model or widths, chosen, correction)
+    if options.budget:  # its widths are known only now
+        shapes = {name: tuple(tensor.shape) for name, tensor in fusion.states.state.items()}
+        resized = resized_network(job, Path(options.out), shapes)
+    outcome = _written(
+        options, job, chosen, _timed(_corrected_states(fusion), started), resized, str(fusion.depths or "")
+    )
     return _with_report(options, fusion, labeled, outcome) if options.report else outcome
 
 
@@ -96,7 +101,9 @@ def align(options: Namespace) -> Outcome:
     twin = fused.aligned[1]
     layout = ready.layout_for(chosen.row)
     twin = in_form_of(ready.states[0], twin, layout, fused.rotated, balance=chosen.row.balance)
-    return _written(options, job, chosen, _timed(replace(fused, state=twin, weights=(0.0, 1.0)), started), NOT_RUN)
+    return _written(
+        options, job, chosen, _timed(replace(fused, state=twin, weights=(0.0, 1.0)), started), Resized(), NOT_RUN
+    )
 
 
 def _timed(fused: FusedStates, started: float) -> FusedStates:
@@ -213,7 +220,9 @@ def _plan(options: Namespace, job: Job, chosen: Chosen, *, correct: bool) -> Out
     return Outcome(data, text, asked=True)
 
 
-def _written(options: Namespace, job: Job, chosen: Chosen, fused: FusedStates, note: str = "") -> Outcome:
+def _written(
+    options: Namespace, job: Job, chosen: Chosen, fused: FusedStates, resized: Resized, note: str = ""
+) -> Outcome:
     """Write the fused state with its provenance, and tell what was done; the note says what was not."""
     first = job.like if options.verb == "fuse" else job.checkpoints[1]
     objective = fused.history[-1].objective
@@ -222,9 +231,8 @@ def _written(options: Namespace, job: Job, chosen: Chosen, fused: FusedStates, n
         told_options(options), options.seed, fused.status, objective, command(options),
     )  # fmt: skip
     tensors = _in_types(fused.state, entries_of(first.tensors), wanted_type(options))
-    sizes = sizes_of_result(job, Path(options.out), fused.state)
     written, further = job.transfer.close(
-        tensors, provenance, like=first, shard_bytes=options.shard_size or SHARD, sizes=sizes
+        tensors, provenance, like=first, shard_bytes=options.shard_size or SHARD, sizes=resized.sizes
     )
     files = list(map(str, written))
     data = {

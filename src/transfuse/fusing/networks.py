@@ -60,8 +60,8 @@ def fuse(  # noqa: PLR0913
 
     Args:
         models: One or more modules. One alone can be fused into a wider target (it grows and computes the same: where
-            units are averaged, by a norm, this takes whole multiples of its width; where they are summed, by a softmax
-            or between queries and keys, it cannot grow) or a narrower one.
+            units are averaged, by a norm, this takes whole multiples of its width; where they are summed, by a softmax,
+            between queries and keys or by a tied weight, it cannot grow) or a narrower one.
         example_inputs: For tracing: a tensor, a tuple of positional arguments, or a dict of keyword arguments.
         method: A row of `transfuse.METHODS`.
         weights: Proportions of the models, non-negative; default: equal.

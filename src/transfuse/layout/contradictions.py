@@ -61,7 +61,7 @@ def _contradicting_folds(layout: Layout) -> Iterator[str]:
             continue
         wanted = [(each.weight, "consumes") for each in fold.readers] + [(name, "produces") for name in fold.writers]
         for name, side in wanted:
-            sides = [axis.side for axis in layout.tensors[name] if axis.alone == own[0]]
+            sides: list[str] = [axis.side for axis in layout.tensors[name] if axis.alone == own[0]]
             if sides.count(side) != 1:
                 how = side.removesuffix("s")
                 yield f"folds {fold.gain}: {name} does not {how} space {own[0]} along one axis; leave it out"

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 Point = tuple[float, float]
 Box = tuple[float, float, float, float]  # left, top, right, bottom
 
+HIDDEN = 8.0  # how much worse it is that a name covers another name, which nobody can read then, than a point or a line
+ROUNDS = 3  # times that each name is placed: the first ones know nothing yet of those that come after them
 CUT = 4.0  # how much worse it is that a name is cut at the border than that it covers something
 ALONG = 40  # boxes that stand for a line: nearer to each other than a name is wide
 LINE = 14.0  # height of a line of text, in units of a drawing for a page
@@ -30,21 +33,30 @@ def name_boxes(
     """
     unit = line / LINE
     room = 6 * unit
-    taken: list[Box] = [(x - room, y - room, x + room, y + room) for x, y in points]
-    taken += [box for way in ways for box in _boxes_along(*way)]
-    chosen = []
-    for (x, y), width in zip(points, widths, strict=True):
-        near, far = 8 * unit, 8 * unit + width
-        sides = ((x + near, x + far), (x - far, x - near))
-        places = [
-            (left, y + shift * unit - line / 2, right, y + shift * unit + line / 2)
-            for left, right in (sides if x < size[0] / 2 else sides[::-1])
-            for shift in (0.0, 11.0, -11.0, 26.0, -26.0)
-        ]
-        best = min(places, key=lambda box: sum(_shared(box, other) for other in taken) + CUT * _outside(box, size))
-        taken.append(best)
-        chosen.append(best)
-    return chosen
+    covered: list[Box] = [(x - room, y - room, x + room, y + room) for x, y in points]
+    covered += [box for way in ways for box in _boxes_along(*way)]
+    chosen: dict[int, Box] = {}
+
+    def cost(box: Box, names: Sequence[Box]) -> float:
+        hidden = HIDDEN * sum(_shared(box, other) for other in names)
+        return sum(_shared(box, other) for other in covered) + hidden + CUT * _outside(box, size)
+
+    for index in [*range(len(points))] * ROUNDS:
+        others = [box for each, box in chosen.items() if each != index]
+        places = _places(points[index], widths[index], size, unit)
+        chosen[index] = min(places, key=partial(cost, names=others))
+    return [chosen[index] for index in range(len(points))]
+
+
+def _places(point: Point, width: float, size: Point, unit: float) -> list[Box]:
+    """The places for a name beside its point, the best ones first."""
+    (x, y), near, half = point, 8 * unit, LINE * unit / 2
+    sides = ((x + near, x + near + width), (x - near - width, x - near))
+    return [
+        (left, y + shift * unit - half, right, y + shift * unit + half)
+        for left, right in (sides if x < size[0] / 2 else sides[::-1])
+        for shift in (0.0, 11.0, -11.0, 26.0, -26.0, 41.0, -41.0)
+    ]
 
 
 def _boxes_along(start: Point, end: Point) -> list[Box]:

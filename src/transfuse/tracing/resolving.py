@@ -79,9 +79,19 @@ def resolve(reading: Reading, shapes: Mapping[str, Sequence[int]], canonical: Ma
 
 
 def _reduced(registry: Registry, atoms: _Atoms, units: Ids, members: Mapping[str, list[list[int]]]) -> dict[str, str]:
-    """For each space whose units are summed or averaged away somewhere, how and by what; a sum counts first."""
+    """For each space whose units are summed or averaged away somewhere, how and by what; a sum counts first.
+
+    A weight that is summed over and whose values are shown as well (tied embeddings) is one that sums: its values
+    cannot be shared among copies of a unit without being shown smaller.
+    """
     found: dict[str, str] = {}
+    consumed, shown = _sides(registry)
+    both = consumed & shown
     for name, held in members.items():
+        tied = next((atom for atom in held[0] if both[atoms.ids[atom]]), None)
+        if tied is not None:
+            found[name] = f"summed by {atoms.places[atoms.place[tied]][0]}, which is used in two ways (tied or shared)"
+            continue
         own = units[atoms.ids[[atom for unit in held for atom in unit]]]
         here = [each for each in registry.reductions if np.isin(units[each.ids], own).any()]
         if here:
@@ -162,6 +172,17 @@ def _consumed(registry: Registry, atoms: _Atoms, members: Sequence[list[list[int
 
     An axis is on one side as a whole: where some of its units are also shown in activations, it produces.
     """
+    consumed, shown = _sides(registry)
+    consumed &= ~shown
+    moving = np.array([atom for group in members for unit in group for atom in unit], dtype=np.int64)
+    produces = np.zeros(len(atoms.places), dtype=bool)
+    produces[atoms.place[moving[~consumed[atoms.ids[moving]]]]] = True
+    consumed[atoms.ids[produces[atoms.place]]] = False
+    return consumed
+
+
+def _sides(registry: Registry) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Which ids are summed over, in weights and in their factors, and which are shown in activations; some are both."""
     consumed = np.zeros(registry.size, dtype=bool)
     shown = np.zeros(registry.size, dtype=bool)
     for ids in registry.consumed:
@@ -173,12 +194,7 @@ def _consumed(registry: Registry, atoms: _Atoms, members: Sequence[list[list[int
             made = consumed[equation.total]
             consumed[equation.first[made]] = True
             consumed[equation.second[made]] = True
-    consumed &= ~shown
-    moving = np.array([atom for group in members for unit in group for atom in unit], dtype=np.int64)
-    produces = np.zeros(len(atoms.places), dtype=bool)
-    produces[atoms.place[moving[~consumed[atoms.ids[moving]]]]] = True
-    consumed[atoms.ids[produces[atoms.place]]] = False
-    return consumed
+    return consumed, shown
 
 
 def _system(registry: Registry, kind: str) -> list[Equation]:

@@ -176,8 +176,11 @@ def _told(unseen: Sequence[Unseen]) -> str:
 
 
 def _on_cpu() -> AbstractContextManager[object]:
-    """New tensors on the CPU, whatever the default device is: labels are computed there."""
-    return nullcontext() if torch.get_default_device().type == "cpu" else torch.device("cpu")
+    """New tensors on the CPU, whatever the default device is: labels are computed there.
+
+    A tensor is asked for the default: `torch.get_default_device` of torch 2.8 fails once it was set and unset.
+    """
+    return nullcontext() if torch.empty(0).device.type == "cpu" else torch.device("cpu")
 
 
 def _resolved(

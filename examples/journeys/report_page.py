@@ -1,7 +1,7 @@
 """From two trained networks to a page that one shares: train, fuse, measure, write, and look at what was written.
 
-    python examples/report_page.py            # writes report.html and report.card.png here
-    python examples/report_page.py FOLDER     # or there
+    python examples/journeys/report_page.py            # writes report.html and report.card.png here
+    python examples/journeys/report_page.py FOLDER     # or there
 
 Takes less than half a minute. Each step tells its time; at the end the page is read back and compared with the records.
 """
