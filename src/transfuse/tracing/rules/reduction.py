@@ -69,6 +69,10 @@ def agreement(t: Algebra, call: Call) -> Labels:
 @rule("var", "std")
 def spread(t: Algebra, call: Call) -> Labels:
     """A variance or its root; by default divided by one less than the number of elements."""
+    return _spread(t, call)
+
+
+def _spread(t: Algebra, call: Call) -> Labels:
     x = t.labels(call["self"])
     axes = axes_of(call.get("dim"), len(x.shape))
     mean = t.reduce(x, axes, keepdim=True, odd=True, homogeneous=True, over="mean")
@@ -90,7 +94,7 @@ def _reduced(t: Algebra, call: Call, *, odd: bool = False, homogeneous: bool = F
 @rule("var_mean", "std_mean")
 def statistics(t: Algebra, call: Call) -> Sequence[Labels]:
     """Two statistics at once."""
-    return [spread(t, call), _reduced(t, call, odd=True, homogeneous=True, over="mean")]
+    return [_spread(t, call), _reduced(t, call, odd=True, homogeneous=True, over="mean")]
 
 
 @rule("max", "min", "median", "nanmedian")
