@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from .notation import writable
-from .records import REDUCED, Fixed, Run
+from .records import REDUCED, Fixed, Run, Side
 
 if TYPE_CHECKING:
     from .recipe import Layout
@@ -59,7 +59,8 @@ def _contradicting_folds(layout: Layout) -> Iterator[str]:
         if len(own) != 1 or own[0] not in layout.rotating:
             yield f"folds {fold.gain}: it does not stand on one space that rotates; leave out the entry"
             continue
-        wanted = [(each.weight, "consumes") for each in fold.readers] + [(name, "produces") for name in fold.writers]
+        wanted: list[tuple[str, Side]] = [(each.weight, "consumes") for each in fold.readers]
+        wanted += [(name, "produces") for name in fold.writers]
         for name, side in wanted:
             sides: list[str] = [axis.side for axis in layout.tensors[name] if axis.alone == own[0]]
             if sides.count(side) != 1:
