@@ -177,6 +177,7 @@ def test_the_making_tells_hashes_seed_versions_and_the_call(found):
     making = json.loads(json.dumps(found.making))
     assert len({each for group in making["groups"].values() for each in group}) == 4
     assert making["seed"] == 0
-    assert making["versions"]["torch"] == torch.__version__
+    public = [each.partition("+")[0] for each in (making["versions"]["torch"], torch.__version__)]
+    assert public[0] == public[1]  # metadata of a wheel may leave out the build, which torch itself tells
     assert "transfuse.compare(" in making["command"]
     assert len(making["data"]["matching"]) == 64
