@@ -159,7 +159,7 @@ GROUPS = {  # by network: the group of the stream, and what the reason says wher
     "sliced": (nn.RMSNorm, {"sliced": True}, None, "has not just one slot for each of its units"),
     "scaled behind a layer": (nn.LayerNorm, {"behind": "once"}, FIXING, ""),
     "scaled behind two layers": (nn.LayerNorm, {"behind": "twice"}, FIXING, ""),
-    "scaled, and as it is": (nn.LayerNorm, {"behind": "raw"}, None, "cannot go into block.out.weight"),
+    "scaled, and as it is": (nn.LayerNorm, {"behind": "raw"}, None, "the gain block.size cannot go into block.out."),
     "scaled with the stream": (nn.LayerNorm, {"behind": "summed"}, None, "the gain block.size"),
     "deviation by torch.std": (Deviation, {}, FIXING, ""),
     "RMS norm by F.normalize": (Normalized, {}, ANY, ""),
