@@ -28,7 +28,7 @@ from .architectures import blueprint
 from .config import read_config
 from .data import inputs_and_labels
 from .evaluating import labeled_evaluation
-from .jobs import Job, chosen_method, prepared, wanted_type
+from .jobs import chosen_method, prepared, wanted_type
 from .places import check_places
 from .planning import estimate, told_plan
 from .records import Outcome
@@ -37,6 +37,7 @@ from .retelling import command, told_options
 from .spreading import workers_of
 from .values import classes_in, pairs, widths_in
 from .verbs import VERBS
+from .working import Job
 
 Labeled = tuple[Tensor | None, Tensor | None]  # inputs and labels
 

@@ -17,7 +17,7 @@ from ..methods import Method
 from ..modules import Arguments, undisturbed
 from ..synthetic import INVERSION_STEPS
 from ..synthetic.budget import Budget
-from .jobs import Job
+from .working import Job
 
 # As measured on one core of a common machine; an estimate needs no more than the order of magnitude.
 ASSIGNMENT = 1.5e-11  # seconds per cubed number of units: an exact assignment is cubic

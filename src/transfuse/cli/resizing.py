@@ -26,7 +26,7 @@ from ..lazy import entries_of
 from ..modules import Arguments, run
 from ..tracing import trace
 from .architectures import built_by_config
-from .jobs import Job
+from .working import Job
 
 Shapes = Mapping[str, tuple[int, ...]]
 SAME = 1e-3  # of the size of outputs, by which those of one function may differ, computed in another order

@@ -11,9 +11,10 @@ from ..modules import ties_of
 from ..tracing import prove
 from ..tracing import trace as traced
 from .architectures import architecture_named, blueprint, example_inputs
-from .jobs import hush_warnings, loaded, read_layout
+from .jobs import hush_warnings
 from .records import Outcome
 from .values import pairs
+from .working import loaded, read_layout
 
 
 def trace(options: Namespace) -> Outcome:
