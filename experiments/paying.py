@@ -49,23 +49,23 @@ def comparison(found: Sequence[Line]) -> str:
     own = [line for line in found if line["profile"] == PROFILE and "error" not in line]
     parts = []
     for title, (control, fusions) in GIVEN.items():
-        rows = [row for cell, lines in _cells(own) if (row := _row(cell, lines, control, fusions)) is not None]
-        parts += [f"\n### {title}\n\n{markdown([HEAD, *rows])}"] if rows else []
+        rows: dict[str, list[str]] = {}  # by title: what two experiments have in common stands once
+        for cell, lines in _cells(own):
+            if (row := _row(cell, lines, control, fusions)) is not None:
+                rows.setdefault(cell.title, row)
+        parts += [f"\n### {title}\n\n{markdown([HEAD, *rows.values()])}"] if rows else []
     return "".join(parts)
 
 
 def _cells(found: Sequence[Line]) -> Iterator[tuple[Cell, dict[str, Accuracies]]]:
-    """The cells of all experiments in their order, and the accuracies of their rows; a title stands once."""
-    told = set()
+    """The cells of all experiments in their order, and the accuracies of their rows."""
     for name, experiment in EXPERIMENTS.items():
         for cell in experiment.cells:
             rows: dict[str, dict[int, float]] = {}
             for line in found:
                 if (line["experiment"], line["cell"]) == (name, cell.title) and "accuracy" in line["metrics"]:
                     rows.setdefault(line["row"], {})[line["group"]] = line["metrics"]["accuracy"]
-            if cell.title not in told and rows:
-                told.add(cell.title)
-                yield cell, dict(rows)
+            yield cell, dict(rows)
 
 
 def _row(cell: Cell, rows: Mapping[str, Accuracies], control: str, fusions: Sequence[str]) -> list[str] | None:
