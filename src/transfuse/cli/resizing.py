@@ -61,9 +61,11 @@ def resized_network(job: Job, out: Path, wanted: Shapes) -> Resized:
 
     @cache
     def own_layout() -> Layout:
+        """The layout of the network as it is, found once and only if it is asked for."""
         return trace(own, job.inputs, proof=False)
 
     def is_the_same_network(tried: Any) -> bool:
+        """Whether the network of a configuration is the one of the folder but for its widths."""
         model = built_by_config(tried)
         try:
             layout = trace(model, job.inputs, proof=False)

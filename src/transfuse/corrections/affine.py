@@ -19,9 +19,7 @@ from ..activations import Seen
 from ..types import State
 
 FEATURES = 2**21  # numbers of features of a site that are looked at in one batch
-PLACES = (
-    4096  # of a convolution that are looked at in one batch: they are much alike, and a fit gained little from more
-)
+PLACES = 4096  # of a convolution that are looked at in one batch: they are alike, and a fit gained little from more
 
 
 @dataclass(frozen=True, eq=False)

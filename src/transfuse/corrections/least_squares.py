@@ -21,9 +21,7 @@ from torch import Tensor
 
 RIDGES = (1e-3, 1e-2, 1e-1, 1.0, 10.0)  # that may be tried, in mean squares of a feature
 STEPS = 10  # of conjugate gradients, at most: each goes through all samples
-ENOUGH = (
-    1e-2  # of the squared gradient may be left when they stop: with 1e-4 networks came no nearer, in twice the steps
-)
+ENOUGH = 1e-2  # of the squared gradient may be left when they stop: 1e-4 took twice the steps, and came no nearer
 TINY = 1e-300  # keeps divisions by zero away
 CONSTANT = 100.0  # squares of all other features together: how large a constant counts that shall be free
 LEAST = 1e-9  # of the mean weight: a sample that counts less counts so much

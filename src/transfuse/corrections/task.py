@@ -115,7 +115,7 @@ class Task:
     def parents_sights(
         self, number: int, batch: Batch, *, only: str | None = None, calls: int | None = None
     ) -> list[list[Seen]]:
-        """The same of each parent."""
+        """The sites of each parent on the batch of some number: all, or some calls of one."""
         runs = self.given.runs
         return [
             observe(parent, batch.run, only=only, calls=calls, replay=runs.of(parent, number))

@@ -144,7 +144,7 @@ class Given:
         return replace(given, held=how.verified(own))
 
     def with_heads(self, joined: Joined, how: Wanted) -> Given:
-        """The same models, with the outputs of all, held to what they were."""
+        """Models whose outputs stand among those of all, each held to what it was before."""
         layout, states = joined.layout(self.layout), joined.all_placed(_detached(self.own))
         check_fit(layout, states)
         placed = placed_modules(joined, self.own, states)
