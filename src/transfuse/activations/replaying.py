@@ -60,7 +60,7 @@ class Replay:
     at: int = 0
 
     def lent(self, tensors: Mapping[str, Tensor]) -> Replay:
-        """A replay for a copy of the network, which has these tensors: it begins with what is kept here, and keeps no more."""
+        """A replay for a copy of the network that has these tensors: it begins with what is kept, and keeps no more."""
         own = {name: (id(x), _writes(x)) for name, x in tensors.items()}
         stamps = {name: own[name] for name in self.stamps}
         return Replay(Memory(0), list(self.results), dict(self.first), stamps, self.complete)
