@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from .records import Build, Cell, Classes, Data, Setting, Training
-from .rows import CONTROLS, MADE
+from .rows import BY_FEW, CONTROLS, MADE, MATCHED
 
 NETWORKS = 6  # of every setting: three pairs
 TRAINING = Training("adam", 2e-3, epochs=3, batch=128, schedule="cycle", clip=1.0)
@@ -63,7 +63,7 @@ def _settings(name: str, kind: Kind) -> Iterator[tuple[str, Setting]]:
 
 
 def _cells(name: str, kind: Kind) -> Iterator[Cell]:
-    rows = (*CONTROLS, "vanilla", "rebasin", "procrustes", *MADE, "auto", "auto-10", "auto-500")
+    rows = (*CONTROLS, "vanilla", "rebasin", "procrustes", *MATCHED, *MADE, *BY_FEW, "auto", "auto-10", "auto-500")
     yield Cell(kind.title, (name,), ("base", *rows), family=CONDITIONS["same"])
     yield Cell(f"{kind.title}, three", (name,), ("base", *rows), 3, family=CONDITIONS["three"])
     pair = (f"{name}-halves-a", f"{name}-halves-b")

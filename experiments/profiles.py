@@ -51,6 +51,13 @@ CPU_EPOCHS = {
 }
 # Batch norm makes training faster, and its epochs dearer.
 CPU_IMAGE_EPOCHS = {"cifar10-vgg11-norm": 4, "cifar10-resnet18": 5, "cifar10-resnet18-norm": 3}
+# What two cores train in half an hour or less, to an accuracy that a reader would use: epochs, rate, width.
+HOURS = {
+    "cifar10-vgg11": (30, 0.05, 32),
+    "cifar10-resnet18": (16, 0.05, 16),
+    "cifar10-resnet18-norm": (10, 0.1, 16),
+    "cifar10-resnet20": (20, 0.1, 16),
+}
 VECTORS = {"rnn": 100, "lstm": 50}
 SKILLS = {"a": Skill(4, True, 0.1), "b": Skill(4, False, 0.9)}
 
@@ -160,6 +167,18 @@ def _cpu_text(setting: Setting) -> Setting:
     return replace(setting, data=data, training=training, networks=6)
 
 
+def _hours(name: str) -> Setting:
+    """Convolutional networks by one cycle of the rate, with momentum, weight decay, flips and shifts."""
+    epochs, rate, width = HOURS[name]
+    setting = PAPER[name]
+    training = replace(
+        setting.training, rate=rate, epochs=epochs, decay=5e-4, schedule="cycle", milestones=(), factor=1.0, clip=2.0,
+        keep="last", precision="mixed",
+    )  # fmt: skip
+    network = Build(setting.network.name, {**setting.network.sizes, "width": width})
+    return replace(setting, network=network, training=training, networks=6)
+
+
 SMALL = {
     "mlpnet": Build("mlpnet", {"hidden": (24, 16), "inputs": 64}),
     "mlpsmall": Build("mlpnet", {"hidden": (12, 8), "inputs": 64}),
@@ -221,6 +240,10 @@ def _smoke_depths() -> dict[str, Setting]:
 
 
 BEYOND = DIFFERENT | ATTENDING | FEDERATED | JOINED | DEPTHS | WIDE  # the same in all profiles but `smoke`
+CPU = {name: _cpu(name, setting) for name, setting in PAPER.items()} | BEYOND
+CPU_GRID: dict[str, tuple[Any, ...]] = {
+    "epsilon": (None,), "gwb.epsilon": (None, 0.2), "wb-random.epsilon": (None, 0.2), "alpha": (1.0, 5.0, 20.0),
+}  # fmt: skip
 PROFILES = {
     "paper": Profile(
         PAPER | BEYOND,
@@ -228,14 +251,10 @@ PROFILES = {
         points=25,
         plane=41,
     ),
-    "cpu": Profile(
-        {name: _cpu(name, setting) for name, setting in PAPER.items()} | BEYOND,
-        {"epsilon": (None,), "gwb.epsilon": (None, 0.2), "wb-random.epsilon": (None, 0.2), "alpha": (1.0, 5.0, 20.0)},
-        points=25,
-        plane=15,
-        shown=2000,
-        pictured=1000,
+    "hours": Profile(
+        CPU | {name: _hours(name) for name in HOURS}, CPU_GRID, points=25, plane=15, shown=2000, pictured=1000
     ),
+    "cpu": Profile(CPU, CPU_GRID, points=25, plane=15, shown=2000, pictured=1000),
     "smoke": Profile(
         {name: _smoke(setting) for name, setting in (PAPER | BEYOND).items()} | _smoke_targets() | _smoke_depths(),
         {"epsilon": (None,), "alpha": (1.0, 10.0)},

@@ -31,6 +31,7 @@ ENDS = ("none", *CORRECTIONS)
 PLAIN = "couplings only"
 PROXIMAL = 0.001  # FedProx's mu: of 0.001, 0.01 and 0.1 the best by validation examples, see docs/notes/federated.md
 GIVEN = (0, 100, 500)  # unlabeled inputs that corrections and controls are compared with; 0: synthetic ones
+FEW = 10  # unlabeled inputs that transformers are tried with, too
 CHOSEN = [name for name in ("refit", "selection") if name in CORRECTIONS]  # corrections that are compared with controls
 
 ROWS: dict[str, Row] = {
@@ -40,7 +41,7 @@ ROWS: dict[str, Row] = {
     "better": Row("the better parent", "better"),
     **{
         _counted("control", count): Row(f"one parent, last layer refitted{_by(count)}", "control", unlabeled=count)
-        for count in GIVEN
+        for count in (*GIVEN, FEW)
     },
     "ensemble": Row("ensemble of the base networks", "ensemble"),
     "mean": Row("mean of the base networks' outputs", "mean"),
@@ -116,8 +117,15 @@ ROWS |= {
 ROWS |= {
     _counted(correct, count): _fuse(f"{correct}{_by(count)}", unlabeled=count, method="auto", correct=correct)
     for correct in CHOSEN
-    for count in GIVEN
+    for count in (*GIVEN, FEW)
 }
+ROWS |= {
+    f"activation-{count}": _fuse(
+        f"matched by activations of {count} unlabeled inputs", unlabeled=count, method="activation", correct="none",
+        terms="activations",
+    )
+    for count in (FEW, *GIVEN[1:])
+}  # fmt: skip
 # Parents with outputs for other classes, and networks with outputs for all of them.
 JOINED_WIDTHS = (1.0, 1.5, 2.0)
 JOINED_GIVEN = (0, 500)  # unlabeled inputs; 0: synthetic ones, but for outputs side by side, which are as they are then
@@ -152,3 +160,5 @@ JOINED = tuple(name for name, row in ROWS.items() if row.kind == "union")
 CONTROLS = ("better", *(_counted("control", count) for count in GIVEN), "ensemble", "mean")
 SELECTED = ("selection", "selection-500") if "selection" in CORRECTIONS else ()
 MADE = ("auto-plain", *(_counted(correct, count) for correct in CHOSEN for count in GIVEN))
+MATCHED = tuple(f"activation-{count}" for count in (FEW, *GIVEN[1:]))
+BY_FEW = tuple(f"{name}-{FEW}" for name in ("control", *CHOSEN))

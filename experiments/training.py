@@ -135,8 +135,9 @@ class Course:
         if self.training.augment:
             inputs = augmented(inputs, self.random)
         self.optimiser.zero_grad()
-        scores = self.model(inputs.to(self.device))
-        loss_of(scores, examples.labels[rows].to(self.device)).backward()
+        with torch.autocast(self.device, torch.bfloat16, enabled=self.training.precision == "mixed"):
+            scores = self.model(inputs.to(self.device))
+        loss_of(scores.float(), examples.labels[rows].to(self.device)).backward()
         if self.training.clip is not None:
             nn.utils.clip_grad_norm_(self.model.parameters(), self.training.clip)
         self.optimiser.step()
