@@ -12,7 +12,7 @@ from .different import CELLS as DIFFERENT
 from .federated import CELLS as FEDERATED
 from .joined import CELLS as JOINED
 from .records import Cell, Experiment
-from .rows import CORRECTED, ENDS, SELECTED, UNLABELED
+from .rows import CORRECTED, ENDS, SELECTED, UNLABELED, WIDER
 from .wide import CURVES
 
 OURS = ("better", "control", "control-500", "auto-plain", "auto", "auto-500", *SELECTED, "ensemble", "mean")
@@ -20,6 +20,7 @@ SAME = ("base", "vanilla", "fedma", "ot", "wb", *OURS)
 LARGER = ("base", "ot-random", "wb-random", "wb", *OURS)
 RECURRENT = ("base", "vanilla", "ot", "fedma", "wb", "gwb", "rebasin", *OURS)
 BEYOND = ("base", "vanilla", "wb", "rebasin", *OURS)
+CONVOLUTIONAL = ("base", "vanilla", "wb", "rebasin", *OURS, "refit", "refit-500", *WIDER, "distilled-500")
 PARTS = (
     "auto", "auto-plain", "no-signs", "no-scales", "no-restarts", "more-restarts", "random-start", "one-sweep",
     "rebasin", "incoming",
@@ -87,6 +88,15 @@ EXPERIMENTS: dict[str, Experiment] = {
     "depths": Experiment("Parents of other depths", DEPTHS),
     "federated": Experiment("Federated rounds", FEDERATED, apart=True),
     "transformers": Experiment("Transformers", ATTENDING, apart=True),
+    "convolutional": Experiment(
+        "Convolutional networks: no data, few images, and the width between one and two",
+        (
+            _one("CIFAR-10 VGG11", "cifar10-vgg11", CONVOLUTIONAL),
+            _one("CIFAR-10 ResNet18", "cifar10-resnet18", CONVOLUTIONAL),
+            _one("CIFAR-10 ResNet18, batch norm", "cifar10-resnet18-norm", CONVOLUTIONAL),
+            _one("CIFAR-10 ResNet20, batch norm", "cifar10-resnet20", CONVOLUTIONAL),
+        ),
+    ),
     "widths": Experiment("Between one width and two", CURVES["widths"], apart=True),
     "images": Experiment("Numbers of unlabeled images", CURVES["images"], apart=True),
     "synthetic": Experiment("Numbers of synthetic images", CURVES["synthetic"], apart=True),

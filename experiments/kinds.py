@@ -32,16 +32,14 @@ from .unions import union
 def fuse(job: Job, group: Group, options: Mapping[str, Any]) -> transfuse.Fusion:
     """A fusion by the row of a job, with some options beside its own."""
     row, task, amount = ROWS[job.row], group.task, job.cell.amount or Amount()
-    return transfuse.fuse(
-        group.models,
-        task.train.read(slice(2)),
-        layout=without(group.layout, row.without),
-        target=amount.width if job.target is None else build(job.target),
-        weights=job.weights,
-        data=_inputs(job, group, amount),
-        seed=job.group,
-        **{**row.options, **options},
-    )
+    given = {
+        "layout": without(group.layout, row.without),
+        "target": amount.width if job.target is None else build(job.target),
+        "weights": job.weights,
+        "data": _inputs(job, group, amount),
+        "seed": job.group,
+    }
+    return transfuse.fuse(group.models, task.train.read(slice(2)), **{**given, **row.options, **options})
 
 
 def _inputs(job: Job, group: Group, amount: Amount) -> Any:

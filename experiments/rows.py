@@ -126,6 +126,15 @@ ROWS |= {
     )
     for count in (FEW, *GIVEN[1:])
 }  # fmt: skip
+# The dial between one network and all of them: results that are wider than a parent.
+ROWS |= {
+    _counted(f"wide-{width}", count): _fuse(
+        f"auto, {width} times as wide{_by(count)}", unlabeled=count, method="auto", target=width
+    )
+    for width in (1.25, 1.5)
+    for count in (0, 500)
+}
+ROWS["distilled-500"] = _fuse(f"auto, then distilled{_by(500)}", unlabeled=500, method="auto", correct="distill")
 # Parents with outputs for other classes, and networks with outputs for all of them.
 JOINED_WIDTHS = (1.0, 1.5, 2.0)
 JOINED_GIVEN = (0, 500)  # unlabeled inputs; 0: synthetic ones, but for outputs side by side, which are as they are then
@@ -162,3 +171,4 @@ SELECTED = ("selection", "selection-500") if "selection" in CORRECTIONS else ()
 MADE = ("auto-plain", *(_counted(correct, count) for correct in CHOSEN for count in GIVEN))
 MATCHED = tuple(f"activation-{count}" for count in (FEW, *GIVEN[1:]))
 BY_FEW = tuple(f"{name}-{FEW}" for name in ("control", *CHOSEN))
+WIDER = ("wide-1.25", "wide-1.5", "wide-1.5-500")

@@ -13,6 +13,7 @@ from experiments.rows import ROWS
 import transfuse
 
 CELLS = [(name, cell) for name, experiment in EXPERIMENTS.items() for cell in experiment.cells]
+OF_FUSE = ("method", "correct", "terms", "target")  # options of `fuse` itself, whatever the method
 
 
 def test_names_are_known():
@@ -38,7 +39,7 @@ def test_the_papers_numbers_have_their_places():
 def test_options_of_rows_are_options_of_methods():
     for row in ROWS.values():
         if row.kind == "fuse":
-            options = {name: each for name, each in row.options.items() if name not in ("method", "correct", "terms")}
+            options = {name: each for name, each in row.options.items() if name not in OF_FUSE}
             assert not transfuse.METHODS[row.options["method"]].problems(options | dict.fromkeys(row.grid, 1.0))
 
 

@@ -65,6 +65,17 @@ def test_augmented_training_goes_on_exactly(tmp_path):
     assert equal(one.model.state_dict(), other.model.state_dict())
 
 
+def test_mixed_precision_makes_another_network_with_weights_in_single_precision(tmp_path):
+    mixed = replace(SMALL, training=replace(SMALL.training, epochs=1, precision="mixed"))
+    single = replace(mixed, training=replace(mixed.training, precision="single"))
+    assert "precision" not in single.choices()["training"], "networks that were trained before it was a choice"
+    one, other = (base_network("mnist-mlpnet", each, 0, Place(tmp_path)).model for each in (mixed, single))
+    for ours, theirs in zip(one.parameters(), other.parameters(), strict=True):
+        assert ours.dtype == torch.float32
+        assert not torch.equal(ours, theirs)
+        assert (ours - theirs).norm() < 0.1 * theirs.norm()
+
+
 def test_training_leaves_the_random_state_alone(tmp_path):
     before = torch.get_rng_state()
     train(replace(SMALL, training=replace(SMALL.training, epochs=1)), 0, Place(tmp_path))
