@@ -1,7 +1,8 @@
 """The table of corrections that can be made to a fused network, given inputs without labels.
 
 A new correction is a row here, a file beside this one that changes the network of a `Task`, and a test. Everything that
-chooses among corrections reads the columns; no other place knows a correction by its name.
+chooses among corrections reads the columns; no other place knows a correction by its name. The order counts: `auto`
+tries the last row first, so what comes nearest to the parents most often stands below.
 """
 
 from __future__ import annotations
@@ -38,8 +39,6 @@ class Correction:
         carries: Whether the parents may be of other widths, as they are where units were merged; see `Task.carry`.
         needs_units: Whether it must know which axes move together: the layout.
         automatic: Whether `auto` tries it.
-        coarse: Whether it sets means and spreads of units alone, so that `auto` tries it only where corrections that
-            fit layers leave much of the distance; see `CLEAR`.
         after: Corrections of which the best is made first, and which it goes on from; none: the network as it is.
     """
 
@@ -52,7 +51,6 @@ class Correction:
     carries: bool = False
     needs_units: bool = False
     automatic: bool = True
-    coarse: bool = False
     after: tuple[str, ...] = ()
 
 
@@ -73,20 +71,20 @@ def _with_norms(then: Callable[[Task], None]) -> Callable[[Task], None]:
 CORRECTIONS: dict[str, Correction] = {
     "batchnorm": Correction(
         "running statistics of batch norms are measured anew", "Izmailov et al. (2018); arXiv:1803.05407",
-        reset_statistics, needs_parents=False, needs_batch_norm=True, coarse=True,
+        reset_statistics, needs_parents=False, needs_batch_norm=True,
     ),
     "repair": Correction(
         "mean and spread of every unit's pre-activation become the mean of the parents'",
-        "Jordan et al. (2023), REPAIR; arXiv:2211.08403", _with_norms(repair_sites), coarse=True,
+        "Jordan et al. (2023), REPAIR; arXiv:2211.08403", _with_norms(repair_sites),
     ),
     "rescale": Correction(
         "the spread of every unit's pre-activation becomes the mean of the parents'",
-        "variance part of Jordan et al. (2023); arXiv:2211.08403", _with_norms(rescale_sites), coarse=True,
+        "variance part of Jordan et al. (2023); arXiv:2211.08403", _with_norms(rescale_sites),
     ),
     "closed_form": Correction(
         "as rescale, from the parents' covariances alone: the fused network is not run",
         "variance of a mean of correlated units, as analysed by Jordan et al. (2023); arXiv:2211.08403",
-        rescale_in_closed_form, coarse=True,
+        rescale_in_closed_form,
     ),
     "refit": Correction(
         "every layer fitted again, front to back, to the mean of the parents' pre-activations", "transfuse",
