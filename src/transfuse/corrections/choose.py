@@ -33,8 +33,8 @@ from .units import Units
 
 SYNTHETIC_WEIGHT = 0.1  # what a synthetic sample counts beside one of data
 # Of the distance before: where a correction leaves no more, `auto` tries no further ones. It goes from the last row of
-# the table to the first, by how often one was the nearest: of 110 groups of networks where selection left no more, refit
-# was nearer on 8, by a sixth at most.
+# the table to the first, by how often one was the nearest: of 110 groups of networks where selection left no more,
+# refit was nearer on 8, by a sixth at most.
 CLEAR = 0.25
 
 
