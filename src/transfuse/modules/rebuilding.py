@@ -6,7 +6,6 @@ anew. Only layers whose sizes are known to follow from their tensors are rebuilt
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -14,6 +13,7 @@ from torch import nn
 
 from ..errors import InputError, listing
 from ..types import State
+from .copying import twin_of
 from .states import EXTRA_STATE, extra_states, state_of
 
 Sizes = Mapping[str, Any]
@@ -78,7 +78,7 @@ def with_state(model: nn.Module, state: State) -> nn.Module:
     Raises:
         InputError: naming the layers that cannot be rebuilt.
     """
-    twin = copy.deepcopy(model)
+    twin = twin_of(model)
     own = state_of(twin)
     resized = {name for name, tensor in state.items() if tensor.shape != own[name].shape}
     if resized:
