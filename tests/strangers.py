@@ -641,6 +641,74 @@ class ConvolutionsOverTime(nn.Module):
         return self.fc(x.transpose(1, 2).contiguous()[:, -1])
 
 
+# ---------------------------------------------------------------------------------------- graphs and routes
+
+
+def edges() -> Tensor:
+    """Edges [2, edges] of a graph of seven nodes, from and to."""
+    return torch.randint(7, (2, 15), generator=torch.Generator().manual_seed(0))
+
+
+NODES = positional(floats(7, 6), edges)
+
+
+@stranger(NODES)
+class MeanOfNeighbours(nn.Module):
+    """Messages of a graph, added up by `index_add_` and divided by the number of neighbours."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second, self.out = nn.Linear(6, 8), nn.Linear(8, 8), nn.Linear(8, 3)
+
+    def propagate(self, x, edge_index):
+        source, target = edge_index
+        ones = torch.ones(target.numel(), dtype=x.dtype)
+        degree = torch.zeros(x.size(0), dtype=x.dtype).index_add_(0, target, ones).clamp(min=1)
+        return torch.zeros_like(x).index_add_(0, target, x[source]) / degree.unsqueeze(-1)
+
+    def forward(self, x, edge_index):
+        x = F.relu(self.propagate(self.first(x), edge_index))
+        x = F.relu(self.second(x) + self.propagate(x, edge_index))
+        return self.out(x)
+
+
+@stranger(NODES)
+class MessagesOfEdges(nn.Module):
+    """A network on each edge, its results added up and maximised by `scatter`."""
+
+    def __init__(self):
+        super().__init__()
+        self.node, self.out = nn.Linear(6, 7), nn.Linear(14, 3)
+        self.edge = nn.Sequential(nn.Linear(14, 8), nn.ReLU(), nn.Linear(8, 7))
+
+    def forward(self, x, edge_index):
+        x = F.relu(self.node(x))
+        source, target = edge_index
+        message = self.edge(torch.cat([x[source], x[target]], dim=-1))
+        where = target.unsqueeze(-1).expand_as(message)
+        total = torch.zeros_like(x).scatter_add_(0, where, message)
+        largest = torch.zeros_like(x).scatter_reduce(0, where, message, "amax", include_self=False)
+        return self.out(torch.cat([x + total, largest], dim=-1))
+
+
+@stranger(VECTORS)
+class RoutedExperts(nn.Module):
+    """Each row goes through the two experts that a gate chooses; what they give is written back to the row."""
+
+    def __init__(self):
+        super().__init__()
+        self.gate, self.head = nn.Linear(6, 3), nn.Linear(5, 3)
+        self.experts = nn.ModuleList(nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 5)) for _ in range(3))
+
+    def forward(self, x):
+        weights, chosen = self.gate(x).softmax(-1).topk(2, -1)
+        out = torch.zeros(x.size(0), 5, dtype=x.dtype)
+        for number, expert in enumerate(self.experts):
+            row, rank = torch.where(chosen == number)
+            out[row] += weights[row, rank, None] * expert(x[row])
+        return self.head(out)
+
+
 STRANGERS = tuple(_rows)
 
 
