@@ -261,3 +261,24 @@ def test_results_of_operations_that_are_kept_as_attributes_are_no_obstacle(make)
     twin = transfuse.fuse([net, make()], X, weights=[1, 0], correct="none").model
     torch.testing.assert_close(twin(X), net(X))
     twin(X).sum().backward()
+
+
+class Complex(nn.Module):
+    """Rectified in real and imaginary part, which fixes its units."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Linear(3, 4, dtype=torch.cfloat), nn.Linear(4, 2, dtype=torch.cfloat)
+
+    def forward(self, x):
+        x = self.first(x)
+        return self.second(torch.complex(x.real.relu(), x.imag.relu())).abs()
+
+
+@pytest.mark.parametrize("given", [{}, {"method": "wb"}, {"data": torch.randn(20, 3, dtype=torch.cfloat)}])
+def test_complex_networks_are_averaged_and_not_corrected(given):
+    one, other = Complex(), Complex()
+    fusion = transfuse.fuse([one, other], torch.randn(5, 3, dtype=torch.cfloat), **given)
+    mean = {name: (tensor + other.state_dict()[name]) / 2 for name, tensor in one.state_dict().items()}
+    torch.testing.assert_close(dict(fusion.model.state_dict()), mean)
+    assert fusion.correction.method == "none"

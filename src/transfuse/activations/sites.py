@@ -279,7 +279,7 @@ class _Observer(TorchFunctionMode):
         """Open a site for a linear or convolution layer whose weight is a parameter of the network."""
         inputs, weight, bias = (given.pop(key, None) for key in LAYERS["linear"])
         name = self.names.get(id(weight))
-        if name is not None and isinstance(weight, nn.Parameter):
+        if name is not None and isinstance(weight, nn.Parameter) and weight.is_floating_point():
             kernel = tuple(weight.shape[2:])
             how = {"stride": 1, "padding": 0, "dilation": 1, "groups": 1, **given} if kernel else {}
             kept = inputs.clone() if self.only in (None, name) else inputs  # others only say whose a sum is

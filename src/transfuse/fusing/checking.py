@@ -176,7 +176,10 @@ def check_states(states: Sequence[State], layout: Layout, kind: torch.dtype) -> 
         for name, tensor in state.items():
             moves = any(axis.spaces for axis in layout.tensors[name])
             if tensor.is_complex() and moves:
-                problems.append(f"model {number}: tensor {name} is complex and has units that move; fix its axes")
+                problems.append(
+                    f"model {number}: tensor {name} is complex, and units that move are matched by real numbers; keep "
+                    "it as a real parameter [..., 2] with torch.view_as_complex in forward, or fix its axes"
+                )
             if tensor.is_floating_point() or tensor.is_complex():
                 texts = _unsafe(tensor, largest if moves else inf)
                 if texts and not moves and all(_same_fixed(tensor, other[name]) for other in states):

@@ -1,6 +1,6 @@
 """Modules as they are given: running them undisturbed, their states, other states put into them, several as one."""
 
-from .checks import acts_otherwise_in_training, cause_of, check_model, check_runs, first_line, is_half
+from .checks import acts_otherwise_in_training, can_be_corrected, cause_of, check_model, check_runs, first_line
 from .copying import check_copies, twin_of
 from .depth import depth_of, differ_in_depth
 from .ensemble import Ensemble, are_class_scores
@@ -21,6 +21,7 @@ __all__ = [
     "acts_otherwise_in_training",
     "alone",
     "are_class_scores",
+    "can_be_corrected",
     "canonical_names",
     "cause_of",
     "check_copies",
@@ -30,7 +31,6 @@ __all__ = [
     "differ_in_depth",
     "evaluating",
     "first_line",
-    "is_half",
     "live_tensors",
     "model_state",
     "numbers_in",

@@ -98,9 +98,10 @@ def acts_otherwise_in_training(model: nn.Module) -> bool:
     return any(isinstance(layer, kinds) for layer in model.modules())
 
 
-def is_half(model: nn.Module) -> bool:
-    """Whether a network has parameters of half precision: too coarse for sums of products, as corrections need them."""
-    return any(tensor.dtype in (torch.float16, torch.bfloat16) for tensor in model.parameters())
+def can_be_corrected(model: nn.Module) -> bool:
+    """Whether a network has parameters of real numbers, none of them too coarse for sums of products."""
+    kinds = {tensor.dtype for tensor in model.parameters()}
+    return bool(kinds & {torch.float32, torch.float64}) and not kinds & {torch.float16, torch.bfloat16}
 
 
 def cause_of(error: Exception) -> str:

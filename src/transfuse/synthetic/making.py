@@ -17,7 +17,7 @@ from torch import nn
 from ..activations import Batches
 from ..arguments import NETWORKS, SEED, check_arguments, count, optional
 from ..errors import InputError
-from ..modules import Arguments, cause_of, is_half, numbers_in, undisturbed, unwrapped
+from ..modules import Arguments, can_be_corrected, cause_of, numbers_in, undisturbed, unwrapped
 from ..progress import Progress, watching
 from .budget import FEWEST, MOST_IMAGES, SAMPLES, Budget, convolves, effort
 from .choosing import ChosenImages, chosen_images
@@ -127,7 +127,7 @@ class SyntheticInputs:
             apart: Whether the networks know different classes, so that no input can ask all of them.
             progress: Who is told how far it is.
         """
-        if example is None or is_half(models[0]):
+        if example is None or not can_be_corrected(models[0]):
             return SyntheticInputs()
         with undisturbed(*models):
             try:
