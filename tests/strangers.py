@@ -16,7 +16,7 @@ from typing import NamedTuple
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+from torch.nn.utils.rnn import pack_padded_sequence, pack_sequence, pad_packed_sequence
 
 from zoo import call, floats, keywords, livened, positional, tokens
 
@@ -365,6 +365,19 @@ class ActorCritic(nn.Module):
         return torch.distributions.Categorical(logits=self.pi(h)), self.v(h).squeeze(-1)
 
 
+@stranger(floats(6))
+class OneState(nn.Module):
+    """One state of an environment at a time, without an axis of samples."""
+
+    def __init__(self):
+        super().__init__()
+        self.affine1, self.dropout, self.affine2 = nn.Linear(6, 8), nn.Dropout(p=0.6), nn.Linear(8, 2)
+        self.saved_log_probs, self.rewards = [], []
+
+    def forward(self, x):
+        return F.softmax(self.affine2(F.relu(self.dropout(self.affine1(x)))), dim=-1)
+
+
 @stranger(VECTORS, read=lambda found: [found.mean, found.stddev])
 class GaussianPolicy(nn.Module):
     def __init__(self):
@@ -649,7 +662,40 @@ def edges() -> Tensor:
     return torch.randint(7, (2, 15), generator=torch.Generator().manual_seed(0))
 
 
+def adjacency() -> Tensor:
+    """A graph as a sparse matrix [nodes, nodes], its rows summing to 1."""
+    weights = torch.rand(7, 7, generator=torch.Generator().manual_seed(0)).round(decimals=0) + torch.eye(7)
+    return (weights / weights.sum(1, keepdim=True)).to_sparse()
+
+
 NODES = positional(floats(7, 6), edges)
+
+
+@stranger(positional(floats(7, 6), adjacency))
+class SparseAdjacency(nn.Module):
+    """Neighbours by a product with a sparse matrix, weights that stand as [inputs, outputs]."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.bias = nn.Parameter(torch.randn(6, 8) / 2), nn.Parameter(torch.randn(8))
+        self.second = nn.Parameter(torch.randn(8, 3) / 3)
+
+    def forward(self, x, adj):
+        x = F.relu(torch.spmm(adj, torch.mm(x, self.first)) + self.bias)
+        return F.log_softmax(torch.spmm(adj, torch.mm(x, self.second)), dim=1)
+
+
+@stranger(lambda: pack_sequence([floats(5, 6, seed=1)(), floats(3, 6, seed=2)()]))
+class PackedInput(nn.Module):
+    """A packed sequence is the argument itself."""
+
+    def __init__(self):
+        super().__init__()
+        self.rnn, self.fc = nn.GRU(6, 8), nn.Linear(8, 2)
+
+    def forward(self, packed):
+        _, hidden = self.rnn(packed)
+        return self.fc(hidden[-1])
 
 
 @stranger(NODES)

@@ -13,6 +13,10 @@ from zoo_problems import moved_twin
 ALL = pytest.mark.parametrize("name", [row.name for row in STRANGERS])
 
 
+# Edges of a graph and lengths of sequences are not made up, so these are corrected by data only.
+NOT_MADE_UP = {"sparse_adjacency": "sparse", "packed_input": "does not run"}
+
+
 def some(every):
     """One network in so many by default, and all of them if what is `long` is run."""
     return pytest.mark.parametrize("name", [
@@ -26,7 +30,9 @@ def network(name, seed):
 
 
 def inputs_of(name):
-    return pytree.tree_map(lambda x: x.double() if x.is_floating_point() else x, named(name).inputs())
+    return pytree.tree_map_only(
+        torch.Tensor, lambda x: x.double() if x.is_floating_point() else x, named(name).inputs()
+    )
 
 
 @functools.cache
@@ -73,6 +79,9 @@ def test_a_permuted_twin_changes_nothing(name):
 def test_a_correction_is_made_without_data(name):
     models = [network(name, seed).float() for seed in (1, 2)]
     fusion = transfuse.fuse(models, named(name).inputs(), layout=layout_of(name))
+    if name in NOT_MADE_UP:
+        assert NOT_MADE_UP[name] in fusion.correction.note
+        return
     assert fusion.correction.disagreement, fusion.correction
     assert "Error" not in str(fusion.correction), "a cause that should not be"
     for tensor in outputs(named(name), fusion.model, named(name).inputs()):

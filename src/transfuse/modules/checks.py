@@ -50,7 +50,7 @@ def check_runs(model: nn.Module, state: State, inputs: Arguments) -> list[Tensor
         InputError: if it raises, returns no tensor, or returns something else the second time.
     """
     tensors = [leaf for leaf in pytree.tree_leaves((inputs.args, dict(inputs.kwargs))) if isinstance(leaf, Tensor)]
-    if any(tensor.is_meta or (tensor.numel() and not bool(tensor.isfinite().any())) for tensor in tensors):
+    if any(tensor.is_meta or not _has_numbers(tensor) for tensor in tensors):
         raise InputError(
             f"{type(model).__name__}.forward cannot run on an example input that has no finite number (or is on the "
             "meta device); pass example inputs with values: a tensor, a tuple, or a dict of keyword arguments"
@@ -85,6 +85,14 @@ def check_runs(model: nn.Module, state: State, inputs: Arguments) -> list[Tensor
             "remove the randomness (dropout that ignores eval mode, sampling, added noise) before tracing"
         )
     return first
+
+
+def _has_numbers(tensor: Tensor) -> bool:
+    """Whether an input has a finite number, or nothing in it at all; sparse ones are taken at what is stored."""
+    stored = tensor.coalesce().values() if tensor.layout is torch.sparse_coo else tensor
+    if tensor.layout not in (torch.strided, torch.sparse_coo):
+        stored = tensor.values()
+    return not stored.numel() or bool(stored.isfinite().any())
 
 
 def _copied(state: State) -> dict[str, Tensor]:

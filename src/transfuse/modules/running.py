@@ -31,10 +31,12 @@ class Arguments:
     def of(example_inputs: Any) -> Arguments:
         """The arguments in a tensor, a tuple (or list) of positional arguments, or a dict of keyword arguments.
 
+        A named tuple, such as a packed sequence, is one argument.
+
         Raises:
             InputError: it is something else.
         """
-        if isinstance(example_inputs, Tensor):
+        if isinstance(example_inputs, Tensor) or hasattr(example_inputs, "_fields"):
             return Arguments((example_inputs,))
         if isinstance(example_inputs, Mapping):
             return Arguments((), dict(example_inputs))
