@@ -365,6 +365,58 @@ class ActorCritic(nn.Module):
         return torch.distributions.Categorical(logits=self.pi(h)), self.v(h).squeeze(-1)
 
 
+def categories() -> Tensor:
+    """Rows of a table: three columns of categories, of which there are 5, 4 and 7."""
+    return torch.tensor([[0, 3, 6], [4, 1, 2], [2, 0, 5], [1, 2, 3]])
+
+
+@stranger(positional(categories, floats(4, 3)))
+class TableOfCategories(nn.Module):
+    """An embedding for each column of categories, numbers normalised, and a range for what comes out."""
+
+    def __init__(self):
+        super().__init__()
+        self.embeds = nn.ModuleList(nn.Embedding(many, size) for many, size in ((5, 3), (4, 2), (7, 4)))
+        self.bn_cont = nn.BatchNorm1d(3)
+        self.layers = nn.Sequential(nn.Linear(12, 8), nn.ReLU(inplace=True), nn.BatchNorm1d(8), nn.Linear(8, 1))
+
+    def forward(self, x_cat, x_cont=None):
+        x = torch.cat([embed(x_cat[:, i]) for i, embed in enumerate(self.embeds)], 1)
+        x = self.layers(torch.cat([x, self.bn_cont(x_cont)], 1))
+        return 5 * torch.sigmoid(x)
+
+
+@stranger(positional(tokens(11, 5, 3), lambda: torch.tensor([5, 4, 2])))
+class SortedLengths(nn.Module):
+    """Texts that stand by falling length, as packing wants them by default."""
+
+    def __init__(self):
+        super().__init__()
+        self.embedding, self.rnn = nn.Embedding(11, 6), nn.LSTM(6, 5, bidirectional=True)
+        self.fc = nn.Linear(10, 1)
+
+    def forward(self, text, lengths):
+        packed = pack_padded_sequence(self.embedding(text), lengths.to("cpu"))
+        _, (hidden, _) = self.rnn(packed)
+        return self.fc(torch.cat((hidden[-2], hidden[-1]), dim=1))
+
+
+@stranger(VECTORS)
+class MaskedLayers(nn.Module):
+    """An autoregressive network: masks in buffers say which weights there are. Units of one degree are alike."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Linear(6, 10), nn.Linear(10, 6)
+        inputs, hidden = torch.arange(6), torch.arange(10) % 5
+        self.register_buffer("mask1", (inputs <= hidden[:, None]).float())
+        self.register_buffer("mask2", (hidden < inputs[:, None]).float())
+
+    def forward(self, x):
+        hidden = F.relu(F.linear(x, self.mask1 * self.first.weight, self.first.bias))
+        return F.linear(hidden, self.mask2 * self.second.weight, self.second.bias)
+
+
 @stranger(floats(6))
 class OneState(nn.Module):
     """One state of an environment at a time, without an axis of samples."""

@@ -13,8 +13,8 @@ from zoo_problems import moved_twin
 ALL = pytest.mark.parametrize("name", [row.name for row in STRANGERS])
 
 
-# Edges of a graph and lengths of sequences are not made up, so these are corrected by data only.
-NOT_MADE_UP = {"sparse_adjacency": "sparse", "packed_input": "does not run"}
+# Edges of a graph are not made up, so these are corrected by data only.
+NOT_MADE_UP = {"sparse_adjacency": "sparse"}
 
 
 def some(every):
@@ -86,3 +86,20 @@ def test_a_correction_is_made_without_data(name):
     assert "Error" not in str(fusion.correction), "a cause that should not be"
     for tensor in outputs(named(name), fusion.model, named(name).inputs()):
         assert tensor.isfinite().all()
+
+
+def test_a_fused_network_keeps_its_masks():
+    models = [network("masked_layers", seed) for seed in (1, 2)]
+    for parameter in (each for model in models for each in model.parameters()):
+        parameter.data *= 4  # so that weights count more than masks
+    fused = transfuse.fuse(models, inputs_of("masked_layers"), correct="none").model
+    assert torch.equal(fused.mask1, models[0].mask1)
+    dependence = torch.autograd.functional.jacobian(fused, inputs_of("masked_layers")[0])
+    assert not dependence.triu().any()  # each output depends on inputs before it
+
+
+def test_masks_that_differ_are_refused():
+    models = [network("masked_layers", seed) for seed in (1, 2)]
+    models[1].mask1 = 1 - models[1].mask1
+    with pytest.raises(transfuse.InputError, match="model 2: mask1"):
+        transfuse.fuse(models, inputs_of("masked_layers"))

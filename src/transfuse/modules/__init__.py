@@ -10,7 +10,7 @@ from .outputs import tensors_in
 from .proportions import shares_of
 from .rebuilding import with_state
 from .running import Arguments, numbers_in, run
-from .states import EXTRA_STATE, canonical_names, live_tensors, model_state, place_of, state_of, ties_of
+from .states import EXTRA_STATE, canonical_names, is_mask, live_tensors, model_state, place_of, state_of, ties_of
 from .untying import untied
 from .wrappers import told_unwrapped, unwrapped
 
@@ -31,6 +31,7 @@ __all__ = [
     "differ_in_depth",
     "evaluating",
     "first_line",
+    "is_mask",
     "live_tensors",
     "model_state",
     "numbers_in",

@@ -16,7 +16,7 @@ LABELS = ". If this is a batch (inputs, labels) of a loader, pass the inputs alo
 
 
 @alone()  # another thread may be recording this model, which puts tensors without values into it
-def check_model(model: nn.Module) -> None:
+def check_model(model: nn.Module, called: str = "this model") -> None:
     """Refuse a module that cannot be traced, with every problem at once.
 
     Raises:
@@ -40,7 +40,7 @@ def check_model(model: nn.Module) -> None:
         if "quantized" in type(module).__module__:
             problems.append(f"module {name} ({type(module).__name__}) is quantised: trace the float model instead")
     if problems:
-        raise InputError(listing("this model cannot be traced as it is:", problems))
+        raise InputError(listing(f"{called} cannot be traced as it is:", problems))
 
 
 def check_runs(model: nn.Module, state: State, inputs: Arguments) -> list[Tensor]:

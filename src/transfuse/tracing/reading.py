@@ -17,6 +17,7 @@ from torch import Tensor, fx
 from torch.utils import _pytree as pytree
 
 from ..errors import TraceError
+from ..modules import is_mask
 from .algebra import Algebra
 from .labels import Labels
 from .leaving import leaves, length_argument
@@ -123,7 +124,7 @@ class _Reader:
         self.reading.used.add(name)
         if node in self.live:
             self.effective.add(name)
-        if not (tensor.is_floating_point() or tensor.is_complex()):
+        if not (tensor.is_floating_point() or tensor.is_complex()) or is_mask(tensor):
             return tensor.clone()
         if name not in self.parameters:
             labels = self.parameters[name] = self.algebra.parameter(tensor.shape, name)
