@@ -64,7 +64,8 @@ def stranger(inputs: Callable[[], object], *, read: Callable[[object], list[Tens
 
 
 def outputs(row: Stranger, model: nn.Module, inputs: object) -> list[Tensor]:
-    """All numbers that a network of a row gives."""
+    """All numbers that a network of a row gives; random ones are the same each time."""
+    torch.manual_seed(0)
     with torch.no_grad():
         return [tensor for tensor in row.read(call(model, inputs)) if tensor.is_floating_point()]
 
@@ -483,6 +484,46 @@ class AutoEncoder(nn.Module):
         mu, logvar = self.fc21(h1), self.fc22(h1)
         z = self.reparameterize(mu, logvar)
         return torch.sigmoid(self.fc4(F.relu(self.fc3(z)))), mu, logvar
+
+
+@stranger(VECTORS)
+class SampledCode(nn.Module):
+    """An autoencoder that samples its code in evaluation mode too, as most examples of one do."""
+
+    def __init__(self):
+        super().__init__()
+        self.fc1, self.fc21, self.fc22 = nn.Linear(6, 9), nn.Linear(9, 2), nn.Linear(9, 2)
+        self.fc3, self.fc4 = nn.Linear(2, 8), nn.Linear(8, 6)
+
+    def reparameterize(self, mu, logvar):
+        std = torch.exp(0.5 * logvar)
+        eps = torch.randn_like(std)
+        return mu + eps * std
+
+    def forward(self, x):
+        h1 = F.relu(self.fc1(x.view(-1, 6)))
+        mu, logvar = self.fc21(h1), self.fc22(h1)
+        z = self.reparameterize(mu, logvar)
+        return torch.sigmoid(self.fc4(F.relu(self.fc3(z)))), mu, logvar
+
+
+@stranger(VECTORS)
+class SampledAction(nn.Module):
+    """A policy that samples its action, with the logarithm of its probability."""
+
+    def __init__(self):
+        super().__init__()
+        self.body, self.mean, self.log_std = nn.Linear(6, 8), nn.Linear(8, 2), nn.Linear(8, 2)
+        self.register_buffer("action_scale", torch.tensor([1.5, 2.0]))
+
+    def forward(self, obs):
+        h = F.relu(self.body(obs))
+        mean, log_std = self.mean(h), torch.tanh(self.log_std(h))
+        normal = torch.distributions.Normal(mean, log_std.exp())
+        sample = normal.rsample()
+        action = torch.tanh(sample)
+        log_prob = normal.log_prob(sample) - torch.log(self.action_scale * (1 - action.pow(2)) + 1e-6)
+        return action * self.action_scale, log_prob.sum(1, keepdim=True)
 
 
 @stranger(VECTORS)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import torch
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 
 from ..errors import FusionError, InputError, listing
 from ..types import State
 from .guards import alone
-from .outputs import tensors_in
-from .running import Arguments, called, run
+from .running import Arguments, run
 
 LABELS = ". If this is a batch (inputs, labels) of a loader, pass the inputs alone: example_inputs[0]"
 
@@ -44,10 +47,10 @@ def check_model(model: nn.Module, called: str = "this model") -> None:
 
 
 def check_runs(model: nn.Module, state: State, inputs: Arguments) -> list[Tensor]:
-    """The output tensors of a model on the example inputs, on which it is run twice.
+    """The output tensors of a model on the example inputs, on which it is run twice, with the same random numbers.
 
     Raises:
-        InputError: if it raises, returns no tensor, or returns something else the second time.
+        InputError: if it raises, returns no tensor, returns something else the second time, or drops units at random.
     """
     tensors = [leaf for leaf in pytree.tree_leaves((inputs.args, dict(inputs.kwargs))) if isinstance(leaf, Tensor)]
     if any(tensor.is_meta or not _has_numbers(tensor) for tensor in tensors):
@@ -56,9 +59,9 @@ def check_runs(model: nn.Module, state: State, inputs: Arguments) -> list[Tensor
             "meta device); pass example inputs with values: a tensor, a tuple, or a dict of keyword arguments"
         )
     try:
-        first = run(model, _copied(state), inputs)
-        torch.rand(7)  # the second run starts from another random state
-        second = tensors_in(called(model, _copied(state), inputs))
+        with _Dropping() as dropping:
+            first = run(model, _copied(state), inputs)
+        second = run(model, _copied(state), inputs)
     except FusionError:
         raise
     except Exception as error:
@@ -81,10 +84,28 @@ def check_runs(model: nn.Module, state: State, inputs: Arguments) -> list[Tensor
         for a, b in zip(first, second, strict=False)
     ):
         raise InputError(
-            f"{name}.forward gives different results when it is run twice in evaluation mode; "
-            "remove the randomness (dropout that ignores eval mode, sampling, added noise) before tracing"
+            f"{name}.forward gives different results when it is run twice in evaluation mode, with the same random "
+            "numbers; what it remembers from call to call, or draws from generators of its own, must not show"
+        )
+    if dropping.found:
+        raise InputError(
+            f"{name}.forward drops units at random in evaluation mode too ({dropping.found}), so that units cannot be "
+            "told from each other; write F.dropout(x, p, training=self.training), or use nn.Dropout"
         )
     return first
+
+
+class _Dropping(TorchFunctionMode):
+    """Notices dropout that ignores evaluation mode."""
+
+    found = ""  # the name of the function
+
+    def __torch_function__(self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs, name = kwargs or {}, getattr(func, "__name__", "")
+        trains = "dropout" in name and bool(kwargs.get("training", kwargs.get("train", any(a is True for a in args))))
+        if trains or (name == "scaled_dot_product_attention" and kwargs.get("dropout_p", 0.0) > 0):
+            self.found = self.found or name
+        return func(*args, **kwargs)
 
 
 def _has_numbers(tensor: Tensor) -> bool:
