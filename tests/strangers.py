@@ -747,6 +747,40 @@ class ConvolutionsOverTime(nn.Module):
         return self.fc(x.transpose(1, 2).contiguous()[:, -1])
 
 
+@stranger(tokens(11, 3, 7))
+class TextConvolutions(nn.Module):
+    """Convolutions over words as over an image: each kernel spans the whole embedding."""
+
+    def __init__(self):
+        super().__init__()
+        self.embed = nn.Embedding(11, 6)
+        self.convs = nn.ModuleList([nn.Conv2d(1, 5, (size, 6)) for size in (2, 3)])
+        self.fc = nn.Linear(10, 3)
+
+    def forward(self, x):
+        x = self.embed(x).unsqueeze(1)
+        x = [F.relu(conv(x)).squeeze(3) for conv in self.convs]
+        return self.fc(torch.cat([F.max_pool1d(i, i.size(2)).squeeze(2) for i in x], 1))
+
+
+@stranger(floats(3, 4, 6))
+class TokensAsChannels(nn.Module):
+    """A mixer whose tokens are mixed by convolutions of one position, which leave features where they are."""
+
+    def __init__(self):
+        super().__init__()
+        self.embed, self.norm = nn.Linear(6, 8), nn.LayerNorm(8)
+        self.tokens = nn.Sequential(nn.Conv1d(4, 7, 1), nn.GELU(), nn.Conv1d(7, 4, kernel_size=1))
+        self.features = nn.Sequential(nn.LayerNorm(8), nn.Linear(8, 9), nn.GELU(), nn.Linear(9, 8))
+        self.head = nn.Linear(8, 3)
+
+    def forward(self, x):
+        x = self.embed(x)
+        x = x + self.tokens(self.norm(x))
+        x = x + self.features(x)
+        return self.head(x.mean(dim=1))
+
+
 # ---------------------------------------------------------------------------------------- graphs and routes
 
 

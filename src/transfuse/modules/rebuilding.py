@@ -28,7 +28,8 @@ def _convolution(layer: Any) -> Sizes:
     if layer.groups > 1 and second == 1:  # depthwise: one group for each channel
         multiplier = layer.out_channels // layer.groups
         return {"out_channels": first, "in_channels": first // multiplier, "groups": first // multiplier}
-    return {"out_channels": first, "in_channels": second * layer.groups}
+    kernel = tuple(layer.weight.shape[2:])  # it grows where it spans an embedding
+    return {"out_channels": first, "in_channels": second * layer.groups, "kernel_size": kernel}
 
 
 def _transposed(layer: Any) -> Sizes:
