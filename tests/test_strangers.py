@@ -103,3 +103,23 @@ def test_masks_that_differ_are_refused():
     models[1].mask1 = 1 - models[1].mask1
     with pytest.raises(transfuse.InputError, match="model 2: mask1"):
         transfuse.fuse(models, inputs_of("masked_layers"))
+
+
+class PassedOn(torch.nn.Module):
+    """The recurrent network of a tutorial: its hidden state goes in and comes out."""
+
+    def __init__(self):
+        super().__init__()
+        self.i2h, self.h2h, self.h2o = torch.nn.Linear(6, 8), torch.nn.Linear(8, 8), torch.nn.Linear(8, 3)
+
+    def forward(self, x, hidden):
+        hidden = torch.tanh(self.i2h(x) + self.h2h(hidden))
+        return self.h2o(hidden), hidden
+
+
+def test_that_nothing_can_be_matched_is_told():
+    models, inputs = [PassedOn(), PassedOn()], (torch.randn(4, 6), torch.randn(4, 8))
+    with pytest.warns(transfuse.TraceWarning, match="no unit of these networks can move(.|\\n)*i2h.weight, axis 0"):
+        fusion = transfuse.fuse(models, inputs, correct="none")
+    assert "spaces: none: no unit can move" in str(fusion)
+    transfuse.fuse(models, inputs, method="vanilla")  # who asks for an average is not warned of one

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from ..arguments import told
 from ..barycenter import Couplings
-from ..errors import InputError, LayoutError, WidthWarning, listing, warn_caller
+from ..errors import InputError, LayoutError, TraceWarning, WidthWarning, listing, warn_caller
 from ..layout import Layout
 from ..lazy import entries_of
 from ..methods import Method
@@ -142,6 +142,22 @@ class Ready:
         equal = all(self.layout.widths(state) == dict(self.widths) for state in self.states)
         rotates = row.rotations and equal and all(known is None for known in self.known)
         return self.layout if rotates else self.layout.without_rotations()
+
+
+def warn_of_the_unmoved(ready: Ready) -> None:
+    """Warn that nothing is matched: no unit of networks that have layers between their inputs and outputs can move."""
+    matrices = [name for name, entry in entries_of(ready.states[0]).items() if len(entry.shape) > 1]
+    if ready.layout.spaces or len(ready.states) < 2 or len(matrices) < 2:
+        return
+    reasons = [
+        f"{name}, axis {axis}: {why}" for name in matrices for axis, why in ready.layout.fixed.get(name, {}).items()
+    ]
+    headline = "no unit of these networks can move, so weights are averaged as they are. The first reasons:"
+    warn_caller(
+        f"{listing(headline, reasons[:3])}\nlayout.fixed has all of them. Say what counts as output (outputs=) where "
+        "hidden states are returned, and wrap a network that takes them as inputs, so that it starts from zeros",
+        TraceWarning,
+    )
 
 
 def warn_of_widths(ready: Ready) -> None:
