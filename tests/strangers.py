@@ -747,6 +747,18 @@ class ConvolutionsOverTime(nn.Module):
         return self.fc(x.transpose(1, 2).contiguous()[:, -1])
 
 
+@stranger(positional(tokens(11, 12), lambda: torch.tensor([0, 4, 9])))
+class BagsOfWords(nn.Module):
+    """Texts one after another, and where each begins."""
+
+    def __init__(self):
+        super().__init__()
+        self.embedding, self.fc = nn.EmbeddingBag(11, 6), nn.Linear(6, 4)
+
+    def forward(self, text, offsets):
+        return self.fc(self.embedding(text, offsets))
+
+
 @stranger(tokens(11, 3, 7))
 class TextConvolutions(nn.Module):
     """Convolutions over words as over an image: each kernel spans the whole embedding."""

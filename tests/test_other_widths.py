@@ -32,7 +32,7 @@ def doubled(layout):
 GROWING = [
     "mlp", "mlp_tanh", "mlp_batch_norm", "mlp_rms_norm", "lenet", "vgg", "resnet_projection", "densenet",
     "mobilenet", "unet_transposed", "inception", "rnn_tanh", "lstm", "lstm_bidirectional", "lstm_projected", "gru",
-    "embedding_then_lstm", "convolution_then_lstm", "siamese", "convolution_3d", "wavenet",
+    "embedding_then_lstm", "convolution_then_lstm", "siamese", "convolution_3d", "wavenet", "lstm_cell_loop",
 ]  # fmt: skip
 
 

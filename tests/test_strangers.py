@@ -123,3 +123,11 @@ def test_that_nothing_can_be_matched_is_told():
         fusion = transfuse.fuse(models, inputs, correct="none")
     assert "spaces: none: no unit can move" in str(fusion)
     transfuse.fuse(models, inputs, method="vanilla")  # who asks for an average is not warned of one
+
+
+@pytest.mark.parametrize("name", ["text_convolutions", "tokens_as_channels", "bags_of_words"])
+def test_kernels_and_bags_grow(name):
+    model, layout = network(name, 1), layout_of(name)
+    grown = transfuse.fuse([model], inputs_of(name), layout=layout, target=2.0, correct="none").model
+    assert layout.widths(grown.state_dict()) == {space: 2 * units for space, units in layout.units.items()}
+    assert_same_function(name, model, grown)

@@ -49,6 +49,15 @@ def _embedding(layer: Any) -> Sizes:
     return {"num_embeddings": layer.weight.shape[0], "embedding_dim": layer.weight.shape[1]}
 
 
+def _bilinear(layer: Any) -> Sizes:
+    outputs, first, second = layer.weight.shape
+    return {"out_features": outputs, "in1_features": first, "in2_features": second}
+
+
+def _cell(layer: Any) -> Sizes:
+    return {"input_size": layer.weight_ih.shape[1], "hidden_size": layer.weight_hh.shape[1]}
+
+
 def _recurrent(layer: Any) -> Sizes:
     layer._flat_weights = [getattr(layer, name) for name in layer._flat_weights_names]
     gates = {"LSTM": 4, "GRU": 3}.get(layer.mode, 1)
@@ -67,7 +76,9 @@ SIZES: dict[type[nn.Module], Callable[[Any], Sizes]] = {
     **dict.fromkeys((nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d), _features),
     **dict.fromkeys((nn.InstanceNorm1d, nn.InstanceNorm2d, nn.InstanceNorm3d), _features),
     **dict.fromkeys((nn.LayerNorm, nn.RMSNorm), _normalized),
-    nn.Embedding: _embedding,
+    **dict.fromkeys((nn.Embedding, nn.EmbeddingBag), _embedding),
+    nn.Bilinear: _bilinear,
+    **dict.fromkeys((nn.RNNCell, nn.LSTMCell, nn.GRUCell), _cell),
     **dict.fromkeys((nn.RNN, nn.LSTM, nn.GRU), _recurrent),
     nn.PReLU: lambda layer: {"num_parameters": len(layer.weight)},
 }
