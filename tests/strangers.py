@@ -16,7 +16,7 @@ from typing import NamedTuple
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+from torch.nn.utils.rnn import pack_padded_sequence, pack_sequence, pad_packed_sequence
 
 from zoo import call, floats, keywords, livened, positional, tokens
 
@@ -64,7 +64,8 @@ def stranger(inputs: Callable[[], object], *, read: Callable[[object], list[Tens
 
 
 def outputs(row: Stranger, model: nn.Module, inputs: object) -> list[Tensor]:
-    """All numbers that a network of a row gives."""
+    """All numbers that a network of a row gives; random ones are the same each time."""
+    torch.manual_seed(0)
     with torch.no_grad():
         return [tensor for tensor in row.read(call(model, inputs)) if tensor.is_floating_point()]
 
@@ -365,6 +366,71 @@ class ActorCritic(nn.Module):
         return torch.distributions.Categorical(logits=self.pi(h)), self.v(h).squeeze(-1)
 
 
+def categories() -> Tensor:
+    """Rows of a table: three columns of categories, of which there are 5, 4 and 7."""
+    return torch.tensor([[0, 3, 6], [4, 1, 2], [2, 0, 5], [1, 2, 3]])
+
+
+@stranger(positional(categories, floats(4, 3)))
+class TableOfCategories(nn.Module):
+    """An embedding for each column of categories, numbers normalised, and a range for what comes out."""
+
+    def __init__(self):
+        super().__init__()
+        self.embeds = nn.ModuleList(nn.Embedding(many, size) for many, size in ((5, 3), (4, 2), (7, 4)))
+        self.bn_cont = nn.BatchNorm1d(3)
+        self.layers = nn.Sequential(nn.Linear(12, 8), nn.ReLU(inplace=True), nn.BatchNorm1d(8), nn.Linear(8, 1))
+
+    def forward(self, x_cat, x_cont=None):
+        x = torch.cat([embed(x_cat[:, i]) for i, embed in enumerate(self.embeds)], 1)
+        x = self.layers(torch.cat([x, self.bn_cont(x_cont)], 1))
+        return 5 * torch.sigmoid(x)
+
+
+@stranger(positional(tokens(11, 5, 3), lambda: torch.tensor([5, 4, 2])))
+class SortedLengths(nn.Module):
+    """Texts that stand by falling length, as packing wants them by default."""
+
+    def __init__(self):
+        super().__init__()
+        self.embedding, self.rnn = nn.Embedding(11, 6), nn.LSTM(6, 5, bidirectional=True)
+        self.fc = nn.Linear(10, 1)
+
+    def forward(self, text, lengths):
+        packed = pack_padded_sequence(self.embedding(text), lengths.to("cpu"))
+        _, (hidden, _) = self.rnn(packed)
+        return self.fc(torch.cat((hidden[-2], hidden[-1]), dim=1))
+
+
+@stranger(VECTORS)
+class MaskedLayers(nn.Module):
+    """An autoregressive network: masks in buffers say which weights there are. Units of one degree are alike."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Linear(6, 10), nn.Linear(10, 6)
+        inputs, hidden = torch.arange(6), torch.arange(10) % 5
+        self.register_buffer("mask1", (inputs <= hidden[:, None]).float())
+        self.register_buffer("mask2", (hidden < inputs[:, None]).float())
+
+    def forward(self, x):
+        hidden = F.relu(F.linear(x, self.mask1 * self.first.weight, self.first.bias))
+        return F.linear(hidden, self.mask2 * self.second.weight, self.second.bias)
+
+
+@stranger(floats(6))
+class OneState(nn.Module):
+    """One state of an environment at a time, without an axis of samples."""
+
+    def __init__(self):
+        super().__init__()
+        self.affine1, self.dropout, self.affine2 = nn.Linear(6, 8), nn.Dropout(p=0.6), nn.Linear(8, 2)
+        self.saved_log_probs, self.rewards = [], []
+
+    def forward(self, x):
+        return F.softmax(self.affine2(F.relu(self.dropout(self.affine1(x)))), dim=-1)
+
+
 @stranger(VECTORS, read=lambda found: [found.mean, found.stddev])
 class GaussianPolicy(nn.Module):
     def __init__(self):
@@ -418,6 +484,46 @@ class AutoEncoder(nn.Module):
         mu, logvar = self.fc21(h1), self.fc22(h1)
         z = self.reparameterize(mu, logvar)
         return torch.sigmoid(self.fc4(F.relu(self.fc3(z)))), mu, logvar
+
+
+@stranger(VECTORS)
+class SampledCode(nn.Module):
+    """An autoencoder that samples its code in evaluation mode too, as most examples of one do."""
+
+    def __init__(self):
+        super().__init__()
+        self.fc1, self.fc21, self.fc22 = nn.Linear(6, 9), nn.Linear(9, 2), nn.Linear(9, 2)
+        self.fc3, self.fc4 = nn.Linear(2, 8), nn.Linear(8, 6)
+
+    def reparameterize(self, mu, logvar):
+        std = torch.exp(0.5 * logvar)
+        eps = torch.randn_like(std)
+        return mu + eps * std
+
+    def forward(self, x):
+        h1 = F.relu(self.fc1(x.view(-1, 6)))
+        mu, logvar = self.fc21(h1), self.fc22(h1)
+        z = self.reparameterize(mu, logvar)
+        return torch.sigmoid(self.fc4(F.relu(self.fc3(z)))), mu, logvar
+
+
+@stranger(VECTORS)
+class SampledAction(nn.Module):
+    """A policy that samples its action, with the logarithm of its probability."""
+
+    def __init__(self):
+        super().__init__()
+        self.body, self.mean, self.log_std = nn.Linear(6, 8), nn.Linear(8, 2), nn.Linear(8, 2)
+        self.register_buffer("action_scale", torch.tensor([1.5, 2.0]))
+
+    def forward(self, obs):
+        h = F.relu(self.body(obs))
+        mean, log_std = self.mean(h), torch.tanh(self.log_std(h))
+        normal = torch.distributions.Normal(mean, log_std.exp())
+        sample = normal.rsample()
+        action = torch.tanh(sample)
+        log_prob = normal.log_prob(sample) - torch.log(self.action_scale * (1 - action.pow(2)) + 1e-6)
+        return action * self.action_scale, log_prob.sum(1, keepdim=True)
 
 
 @stranger(VECTORS)
@@ -639,6 +745,153 @@ class ConvolutionsOverTime(nn.Module):
         for number, conv in enumerate(self.convs):
             x = F.relu(conv(x)[:, :, : -(2**number)])
         return self.fc(x.transpose(1, 2).contiguous()[:, -1])
+
+
+@stranger(positional(tokens(11, 12), lambda: torch.tensor([0, 4, 9])))
+class BagsOfWords(nn.Module):
+    """Texts one after another, and where each begins."""
+
+    def __init__(self):
+        super().__init__()
+        self.embedding, self.fc = nn.EmbeddingBag(11, 6), nn.Linear(6, 4)
+
+    def forward(self, text, offsets):
+        return self.fc(self.embedding(text, offsets))
+
+
+@stranger(tokens(11, 3, 7))
+class TextConvolutions(nn.Module):
+    """Convolutions over words as over an image: each kernel spans the whole embedding."""
+
+    def __init__(self):
+        super().__init__()
+        self.embed = nn.Embedding(11, 6)
+        self.convs = nn.ModuleList([nn.Conv2d(1, 5, (size, 6)) for size in (2, 3)])
+        self.fc = nn.Linear(10, 3)
+
+    def forward(self, x):
+        x = self.embed(x).unsqueeze(1)
+        x = [F.relu(conv(x)).squeeze(3) for conv in self.convs]
+        return self.fc(torch.cat([F.max_pool1d(i, i.size(2)).squeeze(2) for i in x], 1))
+
+
+@stranger(floats(3, 4, 6))
+class TokensAsChannels(nn.Module):
+    """A mixer whose tokens are mixed by convolutions of one position, which leave features where they are."""
+
+    def __init__(self):
+        super().__init__()
+        self.embed, self.norm = nn.Linear(6, 8), nn.LayerNorm(8)
+        self.tokens = nn.Sequential(nn.Conv1d(4, 7, 1), nn.GELU(), nn.Conv1d(7, 4, kernel_size=1))
+        self.features = nn.Sequential(nn.LayerNorm(8), nn.Linear(8, 9), nn.GELU(), nn.Linear(9, 8))
+        self.head = nn.Linear(8, 3)
+
+    def forward(self, x):
+        x = self.embed(x)
+        x = x + self.tokens(self.norm(x))
+        x = x + self.features(x)
+        return self.head(x.mean(dim=1))
+
+
+# ---------------------------------------------------------------------------------------- graphs and routes
+
+
+def edges() -> Tensor:
+    """Edges [2, edges] of a graph of seven nodes, from and to."""
+    return torch.randint(7, (2, 15), generator=torch.Generator().manual_seed(0))
+
+
+def adjacency() -> Tensor:
+    """A graph as a sparse matrix [nodes, nodes], its rows summing to 1."""
+    weights = torch.rand(7, 7, generator=torch.Generator().manual_seed(0)).round(decimals=0) + torch.eye(7)
+    return (weights / weights.sum(1, keepdim=True)).to_sparse()
+
+
+NODES = positional(floats(7, 6), edges)
+
+
+@stranger(positional(floats(7, 6), adjacency))
+class SparseAdjacency(nn.Module):
+    """Neighbours by a product with a sparse matrix, weights that stand as [inputs, outputs]."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.bias = nn.Parameter(torch.randn(6, 8) / 2), nn.Parameter(torch.randn(8))
+        self.second = nn.Parameter(torch.randn(8, 3) / 3)
+
+    def forward(self, x, adj):
+        x = F.relu(torch.spmm(adj, torch.mm(x, self.first)) + self.bias)
+        return F.log_softmax(torch.spmm(adj, torch.mm(x, self.second)), dim=1)
+
+
+@stranger(lambda: pack_sequence([floats(5, 6, seed=1)(), floats(3, 6, seed=2)()]))
+class PackedInput(nn.Module):
+    """A packed sequence is the argument itself."""
+
+    def __init__(self):
+        super().__init__()
+        self.rnn, self.fc = nn.GRU(6, 8), nn.Linear(8, 2)
+
+    def forward(self, packed):
+        _, hidden = self.rnn(packed)
+        return self.fc(hidden[-1])
+
+
+@stranger(NODES)
+class MeanOfNeighbours(nn.Module):
+    """Messages of a graph, added up by `index_add_` and divided by the number of neighbours."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second, self.out = nn.Linear(6, 8), nn.Linear(8, 8), nn.Linear(8, 3)
+
+    def propagate(self, x, edge_index):
+        source, target = edge_index
+        ones = torch.ones(target.numel(), dtype=x.dtype)
+        degree = torch.zeros(x.size(0), dtype=x.dtype).index_add_(0, target, ones).clamp(min=1)
+        return torch.zeros_like(x).index_add_(0, target, x[source]) / degree.unsqueeze(-1)
+
+    def forward(self, x, edge_index):
+        x = F.relu(self.propagate(self.first(x), edge_index))
+        x = F.relu(self.second(x) + self.propagate(x, edge_index))
+        return self.out(x)
+
+
+@stranger(NODES)
+class MessagesOfEdges(nn.Module):
+    """A network on each edge, its results added up and maximised by `scatter`."""
+
+    def __init__(self):
+        super().__init__()
+        self.node, self.out = nn.Linear(6, 7), nn.Linear(14, 3)
+        self.edge = nn.Sequential(nn.Linear(14, 8), nn.ReLU(), nn.Linear(8, 7))
+
+    def forward(self, x, edge_index):
+        x = F.relu(self.node(x))
+        source, target = edge_index
+        message = self.edge(torch.cat([x[source], x[target]], dim=-1))
+        where = target.unsqueeze(-1).expand_as(message)
+        total = torch.zeros_like(x).scatter_add_(0, where, message)
+        largest = torch.zeros_like(x).scatter_reduce(0, where, message, "amax", include_self=False)
+        return self.out(torch.cat([x + total, largest], dim=-1))
+
+
+@stranger(VECTORS)
+class RoutedExperts(nn.Module):
+    """Each row goes through the two experts that a gate chooses; what they give is written back to the row."""
+
+    def __init__(self):
+        super().__init__()
+        self.gate, self.head = nn.Linear(6, 3), nn.Linear(5, 3)
+        self.experts = nn.ModuleList(nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 5)) for _ in range(3))
+
+    def forward(self, x):
+        weights, chosen = self.gate(x).softmax(-1).topk(2, -1)
+        out = torch.zeros(x.size(0), 5, dtype=x.dtype)
+        for number, expert in enumerate(self.experts):
+            row, rank = torch.where(chosen == number)
+            out[row] += weights[row, rank, None] * expert(x[row])
+        return self.head(out)
 
 
 STRANGERS = tuple(_rows)

@@ -242,16 +242,43 @@ def normed():
 
 
 UNCOPIED = {
-    "weight norm": (normed, r"0\.weight"),
-    "lock": (locked, "lock"),
-    "activation": (remembering, r"1\.seen"),
-    "pruned": (pruned, r"0\.weight"),
+    "lock": (locked, "cannot be copied .*in the way: lock"),
+    "pruned": (pruned, r"is pruned by masks \(0\.weight\).*prune.remove"),
 }
 
 
 @pytest.mark.parametrize("kind", UNCOPIED)
 def test_a_module_that_cannot_be_copied_is_refused_first(kind, monkeypatch):
-    make, named = UNCOPIED[kind]
+    make, said = UNCOPIED[kind]
     monkeypatch.setattr(transfuse.fusing.given, "trace", lambda *_: pytest.fail("work was done"))
-    with pytest.raises(InputError, match=f"model 2 cannot be copied .*in the way: {named}"):
+    with pytest.raises(InputError, match=f"model 2 {said}"):
         transfuse.fuse([build(), make()], X)
+
+
+@pytest.mark.parametrize("make", [normed, remembering])
+def test_results_of_operations_that_are_kept_as_attributes_are_no_obstacle(make):
+    net = make()
+    twin = transfuse.fuse([net, make()], X, weights=[1, 0], correct="none").model
+    torch.testing.assert_close(twin(X), net(X))
+    twin(X).sum().backward()
+
+
+class Complex(nn.Module):
+    """Rectified in real and imaginary part, which fixes its units."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Linear(3, 4, dtype=torch.cfloat), nn.Linear(4, 2, dtype=torch.cfloat)
+
+    def forward(self, x):
+        x = self.first(x)
+        return self.second(torch.complex(x.real.relu(), x.imag.relu())).abs()
+
+
+@pytest.mark.parametrize("given", [{}, {"method": "wb"}, {"data": torch.randn(20, 3, dtype=torch.cfloat)}])
+def test_complex_networks_are_averaged_and_not_corrected(given):
+    one, other = Complex(), Complex()
+    fusion = transfuse.fuse([one, other], torch.randn(5, 3, dtype=torch.cfloat), **given)
+    mean = {name: (tensor + other.state_dict()[name]) / 2 for name, tensor in one.state_dict().items()}
+    torch.testing.assert_close(dict(fusion.model.state_dict()), mean)
+    assert fusion.correction.method == "none"

@@ -32,7 +32,7 @@ def doubled(layout):
 GROWING = [
     "mlp", "mlp_tanh", "mlp_batch_norm", "mlp_rms_norm", "lenet", "vgg", "resnet_projection", "densenet",
     "mobilenet", "unet_transposed", "inception", "rnn_tanh", "lstm", "lstm_bidirectional", "lstm_projected", "gru",
-    "embedding_then_lstm", "convolution_then_lstm", "siamese", "convolution_3d", "wavenet",
+    "embedding_then_lstm", "convolution_then_lstm", "siamese", "convolution_3d", "wavenet", "lstm_cell_loop",
 ]  # fmt: skip
 
 
@@ -299,3 +299,34 @@ def test_units_of_a_wider_model_that_merge_unasked_are_warned_of():
         warnings.simplefilter("error")
         transfuse.fuse([wide, narrow], x, correct="none")
         transfuse.fuse([narrow, wide], x, correct="none", target={"0.out": 4})
+
+
+class Written(nn.Module):
+    """A size stands in its code."""
+
+    def __init__(self):
+        super().__init__()
+        self.up, self.down = nn.Linear(3, 4), nn.Linear(4, 2)
+
+    def forward(self, x):
+        return self.down(torch.relu(self.up(x)).view(-1, 4))
+
+
+class OwnWeight(nn.Module):
+    """A weight stands in a class of the user's."""
+
+    def __init__(self):
+        super().__init__()
+        self.up, self.down = nn.Parameter(torch.randn(3, 4)), nn.Linear(4, 2)
+
+    def forward(self, x):
+        return self.down(torch.relu(x @ self.up))
+
+
+@pytest.mark.parametrize(
+    ("make", "said"), [(Written, "cannot be rebuilt with these widths"), (OwnWeight, "up of OwnWeight")]
+)
+def test_what_cannot_be_rebuilt_is_refused_before_the_work(make, said, monkeypatch):
+    monkeypatch.setattr(transfuse.fusing.networks, "fused_states", lambda *_, **__: pytest.fail("work was done"))
+    with pytest.raises(InputError, match=said):
+        transfuse.fuse([make(), make()], X, target=2.0)

@@ -53,7 +53,7 @@ def call(module: nn.Module, inputs: object) -> object:
     """The module on `inputs` as a row states them: one tensor, positional or keyword arguments."""
     if isinstance(inputs, dict):
         return module(**inputs)
-    return module(*inputs) if isinstance(inputs, tuple) else module(inputs)
+    return module(*inputs) if type(inputs) is tuple else module(inputs)
 
 
 _rows: list[Network] = []

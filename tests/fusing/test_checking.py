@@ -89,7 +89,7 @@ def test_complex_tensors_are_averaged_where_they_stay_and_refused_where_they_mov
     moving = transfuse.parse("{spaces: {a: 3}, tensors: {first: [a, 2], phase: [2, a]}}")
     states = [{"first": torch.randn(3, 2), "phase": torch.full((2,), n * 1j)} for n in range(2)]
     torch.testing.assert_close(transfuse.fuse_states(states, still).state["phase"], torch.full((2,), 0.5j))
-    with pytest.raises(InputError, match="tensor phase is complex and has units that move"):
+    with pytest.raises(InputError, match="tensor phase is complex, and units that move"):
         transfuse.fuse_states([{"first": torch.randn(3, 2), "phase": torch.ones(2, 3) * 1j}], moving)
 
 

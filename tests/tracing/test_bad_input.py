@@ -171,20 +171,32 @@ def test_parameters_that_are_never_used_are_fixed_with_the_reason():
     assert layout.fixed["spare.bias"] == {0: "has no effect on the outputs"}
 
 
+def test_dropout_that_ignores_evaluation_mode_is_refused():
+    with refusal("Net.forward drops units at random in evaluation mode", "training=self.training"):
+        trace(Net(lambda net, h: F.dropout(h, training=True)), X)
+
+
 @pytest.mark.parametrize(
-    "noise",
+    ("noise", "found"),
     [
-        lambda net, h: F.dropout(h, training=True),
-        lambda net, h: h + torch.rand(5),
-        lambda net, h: h + torch.bernoulli(h.sigmoid()),
-        lambda net, h: h + random.random(),
-        lambda net, h: h + float(np.random.rand()),
+        (lambda net, h: h + torch.rand(5), []),
+        (lambda net, h: h + torch.rand(1), [5]),
+        (lambda net, h: h + torch.randn_like(h), []),
+        (lambda net, h: torch.normal(h, 1.0), []),
+        (lambda net, h: h + torch.bernoulli(h.sigmoid()), []),
+        (lambda net, h: h + random.random(), [5]),
+        (lambda net, h: h + float(np.random.rand()), [5]),
     ],
-    ids=["dropout", "torch", "bernoulli", "python", "numpy"],
+    ids=["for each unit", "for all", "for each number", "normal", "bernoulli", "python", "numpy"],
 )
-def test_a_forward_with_random_results_is_refused(noise):
-    with refusal("Net.forward gives different results", "randomness"):
-        trace(Net(noise), X)
+def test_random_numbers_fix_the_units_that_they_tell_apart(noise, found):
+    assert widths(trace(Net(noise), X)) == found
+
+
+def test_results_that_differ_from_call_to_call_are_refused():
+    generator = torch.Generator()
+    with refusal("Net.forward gives different results", "generators of its own"):
+        trace(Net(lambda net, h: h + torch.rand(5, generator=generator)), X)
 
 
 def test_random_numbers_without_effect_do_not_matter():

@@ -58,8 +58,9 @@ class Batch:
     weight: float = 1.0
 
     def run(self, model: nn.Module) -> Any:
-        """What a model gives on it."""
-        return self.forward(model, self.content)
+        """What a model gives on it; random numbers that it draws are the same in every run."""
+        with private_randomness(seed=0):
+            return self.forward(model, self.content)
 
     def varied(self, vary: Callable[[Tensor], Tensor]) -> Batch:
         """The batch with other inputs, made of its own; itself where it is not known which tensor is the input.

@@ -96,6 +96,12 @@ class Seen:
         return (*filter(None, (self.name, self.bias, self.scale)), *norm)
 
     @property
+    def rows(self) -> tuple[int, ...]:
+        """The shape of what comes out without its channels: how often, and where, the weights were applied."""
+        shape, channels = tuple(self.output.shape), self.output.dim() - 1 - len(self.kernel)
+        return shape[:channels] + shape[channels + 1 :]
+
+    @property
     def pre_activations(self) -> Tensor:
         """What the next nonlinearity sees; of a recurrent layer, what its gates see at each step."""
         return self.recurrence.pre_activations(self.inputs, self.output) if self.recurrence else self.output
@@ -159,9 +165,14 @@ def replayed(model: nn.Module, call: Callable[[nn.Module], Any], replay: Replay)
 
 
 def together(each: Sequence[list[Seen]]) -> list[tuple[Seen, ...]]:
-    """What several networks showed, site by site; nothing if they went different ways through their code."""
+    """What several networks showed, site by site; nothing if they went different ways through their code.
+
+    Sites at which they saw different numbers of rows are left out: an expert to which each network routes rows of its
+    own choice.
+    """
     ways = {tuple(seen.name for seen in one) for one in each}
-    return list(zip(*each, strict=True)) if len(ways) == 1 else []
+    shown = list(zip(*each, strict=True)) if len(ways) == 1 else []
+    return [seen for seen in shown if len({one.rows for one in seen}) == 1]
 
 
 class _Enough(BaseException):
@@ -268,7 +279,7 @@ class _Observer(TorchFunctionMode):
         """Open a site for a linear or convolution layer whose weight is a parameter of the network."""
         inputs, weight, bias = (given.pop(key, None) for key in LAYERS["linear"])
         name = self.names.get(id(weight))
-        if name is not None and isinstance(weight, nn.Parameter):
+        if name is not None and isinstance(weight, nn.Parameter) and weight.is_floating_point():
             kernel = tuple(weight.shape[2:])
             how = {"stride": 1, "padding": 0, "dilation": 1, "groups": 1, **given} if kernel else {}
             kept = inputs.clone() if self.only in (None, name) else inputs  # others only say whose a sum is

@@ -69,7 +69,7 @@ class Terms:
             for of, names in ((states, moving), (self.states, self.axes))
         ]
         size = squares[0] / max(squares[1], 1e-30)
-        like = next(tensor for tensor in states[0].values() if tensor.is_floating_point())
+        like = next((tensor for tensor in states[0].values() if tensor.is_floating_point()), torch.empty(0))
         mixed = [
             {**{name: state[name] for name in kept}, **{name: tensor.to(like) for name, tensor in own.items()}}
             for state, own in zip(states, self.states, strict=True)

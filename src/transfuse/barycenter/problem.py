@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import nan
 
+import torch
 from torch import Tensor
 
 from ..layout import Layout
@@ -133,7 +134,8 @@ class Problem:
         """The couplings of a model that are known; else units stay, are repeated, or merge, as the widths ask."""
         if (known := self.known_of(model)) is not None:
             return dict(known)
-        like = next(tensor for tensor in self.states[model].values() if tensor.is_floating_point())
+        floats = (tensor for tensor in self.states[model].values() if tensor.is_floating_point())
+        like = next(floats, torch.empty(0))  # without any nothing moves: complex networks, and those without tensors
         own = self.layout.widths(self.states[model])
         return {name: start_coupling(width, own[name], like) for name, width in self.widths.items()}
 

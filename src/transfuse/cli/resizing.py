@@ -7,7 +7,6 @@ the work, if there is none. So layers that transfuse cannot rebuild are made by 
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -23,7 +22,7 @@ from ..fusing import fuse_states
 from ..fusing.joining import label_names
 from ..layout import Layout
 from ..lazy import entries_of
-from ..modules import Arguments, run
+from ..modules import Arguments, run, twin_of
 from ..tracing import trace
 from .architectures import built_by_config
 from .working import Job
@@ -87,7 +86,7 @@ def _compute_alike(one: nn.Module, other: nn.Module, layout: Layout, inputs: Arg
     what a network computes, nothing can be told, and they count as alike. Copies in float32 are compared: 16 bits are
     too few to tell a function from another one that is close.
     """
-    copies = [copy.deepcopy(model).float() for model in (one, other)]
+    copies = [twin_of(model).float() for model in (one, other)]
     inputs = inputs.map(lambda tensor: tensor.float() if tensor.is_floating_point() else tensor)
     small, large = sorted(copies, key=lambda model: sum(layout.widths(model.state_dict()).values()))
     own, wanted = (layout.widths(model.state_dict()) for model in (small, large))

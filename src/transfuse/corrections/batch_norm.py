@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import copy
-
 import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from ..activations import Batches
 from ..errors import InputError
+from ..modules import twin_of
 from .task import Task
 
 Statistics = dict[str, tuple[Tensor, Tensor]]  # by name of a batch norm: mean and variance
@@ -45,7 +44,7 @@ def match_statistics(task: Task) -> None:
     network's.
     """
     norms = norms_of(task.network)
-    twins = [copy.deepcopy(parent) for parent in task.parents if norms]
+    twins = [twin_of(parent) for parent in task.parents if norms]
     for each in (task.network, *twins):
         _measure(each, task.batches)
     running, measured = ([statistics_of(each) for each in kind] for kind in (task.parents, twins))

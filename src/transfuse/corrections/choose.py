@@ -6,7 +6,6 @@ why. Which corrections there are stands in `table`.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -17,7 +16,7 @@ from ..activations import Batches, Runs
 from ..arguments import FUNCTION, NETWORK, NETWORKS, PROGRESS, SEED, SWITCH, TEXT, WEIGHTS, check_arguments, optional
 from ..errors import InputError, listing
 from ..layout import LAYOUT, Layout
-from ..modules import alone, check_copies, live_tensors, shares_of, undisturbed, unwrapped
+from ..modules import alone, check_copies, live_tensors, shares_of, twin_of, undisturbed, unwrapped
 from ..progress import Progress, unwatched, watching
 from ..renamed import OldAttribute
 from ..types import Forward, Watch
@@ -163,7 +162,7 @@ class _Trials:
         selection = self.selections.get(before)
         if selection is not None and self.start.units is not None:
             task = replace(task, parents=self.start.units.parents, carry=selection.carry)
-        self.networks[name] = copy.deepcopy(self.networks[before])
+        self.networks[name] = twin_of(self.networks[before])
         own = self.networks[name]
         task = replace(task, network=own, batches=self.start.batches_for(name), step=step, runs=Runs())
         self.selections[name] = row.apply(task) or selection
@@ -210,7 +209,7 @@ def best_of(
         watch: Is told of each correction.
         forced: Whether the last correction is made even if the network was better without, and all that go before it.
     """
-    own = copy.deepcopy(start.model)
+    own = twin_of(start.model)
     wide = start.units.parents if start.units else ()  # maybe others: parents of their own widths
     with undisturbed(own, *start.parents, *(each for each in wide if each not in start.parents)):
         task, why = aiming(start.task(own), start.aim)

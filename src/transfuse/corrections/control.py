@@ -8,7 +8,6 @@ has not earned its place on these inputs: keeping a parent is as good.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -16,7 +15,7 @@ from functools import partial
 from torch import nn
 
 from ..activations import Batches
-from ..modules import alone, undisturbed
+from ..modules import alone, twin_of, undisturbed
 from .aims import AUTO_AIM, MEAN
 from .refit import refit_site
 from .task import Given, Task, aiming
@@ -70,7 +69,7 @@ def refitted_parent(
         True
     """
     with undisturbed(parent, *parents):
-        own, given = copy.deepcopy(parent), given or Given()
+        own, given = twin_of(parent), given or Given()
         runs = given.runs.lent(parent, own)
         task, _ = aiming(Task(own, parents, weights, batches, given=given, runs=runs), aim)
         bent = task.bent()

@@ -11,7 +11,6 @@ parents' mean than before, the network stays as it was.
 
 from __future__ import annotations
 
-import copy
 import math
 from collections.abc import Iterable, Iterator
 from functools import partial
@@ -21,7 +20,7 @@ import torch
 from torch import Tensor, nn
 
 from ..activations import Batch, Seen, observe
-from ..modules import tensors_in
+from ..modules import tensors_in, twin_of
 from .task import Task
 
 STEPS = 200  # of the training
@@ -39,7 +38,7 @@ def distill_towards_parents(task: Task) -> None:
     if before < NOTHING:
         return
     with torch.inference_mode(mode=False):
-        trained = copy.deepcopy(task.network)  # gradients are asked of a copy: the network may be frozen
+        trained = twin_of(task.network)  # gradients are asked of a copy: the network may be frozen
         whole = _train(trained, task)
     if whole and task.disagreement(trained) < before:
         task.write(dict(trained.named_parameters()))

@@ -52,7 +52,7 @@ class Reader:
     def values(self, inputs: Tensor, parent: int) -> Tensor:
         """What is read of the units, [samples, units x features], of inputs [..., features]."""
         positions = torch.from_numpy(self.pair.models[parent].positions).to(inputs.device)
-        rows = inputs.flatten(0, -2)
+        rows = inputs.reshape(-1, inputs.shape[-1])  # also of one sample without an axis of samples
         if self.whole:
             return rows[:, positions.reshape(-1)]
         return rows[:, positions.T.reshape(-1)].reshape(-1, len(positions))

@@ -183,13 +183,17 @@ class Task:
     ) -> Iterator[Sample]:
         """What all batches show of one site, the network being as it is now.
 
-        A batch on which the networks apply the weight a different number of times shows nothing.
+        A batch on which the networks apply the weight a different number of times, or to different numbers of rows,
+        shows nothing.
         """
         batches: Iterable[tuple[Batch, Means | None]] = remembered or ((batch, None) for batch in self.batches)
         for number, (batch, known) in enumerate(batches):
             means = known or self.means_of(self.parents_sights(number, batch, only=name, calls=calls))
             targets, own = means.get(name, ()), self.sights(number, batch, only=name, calls=calls)
-            if len(own) == len(targets):
+            fits = all(
+                each.recurrence or each.output.shape == target.shape for each, target in zip(own, targets, strict=False)
+            )
+            if fits and len(own) == len(targets):
                 yield from (Sample(each, target, batch) for each, target in zip(own, targets, strict=True))
 
     def aimed(self, outputs: Tensor) -> Tensor:

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from ..arguments import told
 from ..barycenter import Couplings
-from ..errors import InputError, LayoutError, WidthWarning, listing, warn_caller
+from ..errors import InputError, LayoutError, TraceWarning, WidthWarning, listing, warn_caller
 from ..layout import Layout
 from ..lazy import entries_of
 from ..methods import Method
@@ -144,6 +144,22 @@ class Ready:
         return self.layout if rotates else self.layout.without_rotations()
 
 
+def warn_of_the_unmoved(ready: Ready) -> None:
+    """Warn that nothing is matched: no unit of networks that have layers between their inputs and outputs can move."""
+    matrices = [name for name, entry in entries_of(ready.states[0]).items() if len(entry.shape) > 1]
+    if ready.layout.spaces or len(ready.states) < 2 or len(matrices) < 2:
+        return
+    reasons = [
+        f"{name}, axis {axis}: {why}" for name in matrices for axis, why in ready.layout.fixed.get(name, {}).items()
+    ]
+    headline = "no unit of these networks can move, so weights are averaged as they are. The first reasons:"
+    warn_caller(
+        f"{listing(headline, reasons[:3])}\nlayout.fixed has all of them. Say what counts as output (outputs=) where "
+        "hidden states are returned, and wrap a network that takes them as inputs, so that it starts from zeros",
+        TraceWarning,
+    )
+
+
 def warn_of_widths(ready: Ready) -> None:
     """Warn of models that compute something else in the widths of the target.
 
@@ -176,7 +192,10 @@ def check_states(states: Sequence[State], layout: Layout, kind: torch.dtype) -> 
         for name, tensor in state.items():
             moves = any(axis.spaces for axis in layout.tensors[name])
             if tensor.is_complex() and moves:
-                problems.append(f"model {number}: tensor {name} is complex and has units that move; fix its axes")
+                problems.append(
+                    f"model {number}: tensor {name} is complex, and units that move are matched by real numbers; keep "
+                    "it as a real parameter [..., 2] with torch.view_as_complex in forward, or fix its axes"
+                )
             if tensor.is_floating_point() or tensor.is_complex():
                 texts = _unsafe(tensor, largest if moves else inf)
                 if texts and not moves and all(_same_fixed(tensor, other[name]) for other in states):

@@ -18,8 +18,8 @@ from ..errors import InputError
 from ..layout import Framed, Layout, balanced
 from ..layout.transposing import transposed, transposed_element
 from ..modules import (
+    can_be_corrected,
     cause_of,
-    is_half,
     model_state,
     numbers_in,
     transposed_weights,
@@ -105,7 +105,7 @@ def corrected(
     """
     if not chosen.wanted:
         return fused, Corrected(NONE)
-    if is_half(fused):
+    if not can_be_corrected(fused):
         return fused, Corrected(NONE, note="corrections are made in float32 and float64 only")
     if inputs.data is None and inputs.synthetic.batches is None:
         return fused, Corrected(NONE, note=inputs.synthetic.why_not)

@@ -10,17 +10,20 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from ..activations import Batches
 from ..corrections import AUTO, ChosenCorrection
 from ..depths import Depths
-from ..errors import InputError
+from ..errors import InputError, listing
 from ..layout import Layout
 from ..modules import (
     Arguments,
     acts_otherwise_in_training,
     check_copies,
+    check_model,
+    is_mask,
     model_state,
     shares_of,
     told_unwrapped,
@@ -124,6 +127,7 @@ class Given:
         own = [unwrapped(model) for model in listed]
         notes += [TRAINING] if own[0].training and acts_otherwise_in_training(own[0]) else []
         for number, model in enumerate(own, start=1):
+            check_model(model, f"model {number}")
             check_copies(model, f"model {number}")
         if isinstance(target, nn.Module):
             target = unwrapped(target)
@@ -141,6 +145,7 @@ class Given:
             shares = shares_of(how.weights, len(own))
             return given.with_heads(Joined.of(layout, states, shares, how.classes), how)
         check_fit(layout, states)  # before any other network is run
+        _check_masks(own)
         return replace(given, held=how.verified(own))
 
     def with_heads(self, joined: Joined, how: Wanted) -> Given:
@@ -192,6 +197,26 @@ class Given:
 def _detached(models: Sequence[nn.Module]) -> list[dict[str, Tensor]]:
     """The states of models, without gradients."""
     return [{name: tensor.detach() for name, tensor in model_state(model).items()} for model in models]
+
+
+def _check_masks(models: Sequence[nn.Module]) -> None:
+    """Refuse models whose masks differ: each has weights where another has none, and the mean of masks is no mask.
+
+    Raises:
+        InputError: naming every mask that differs.
+    """
+    masks = {name: tensor for name, tensor in model_state(models[0]).items() if is_mask(tensor)}
+    problems = [
+        f"model {number}: {name}"
+        for number, model in enumerate(models[1:], start=2)
+        for name, tensor in model_state(model).items()
+        if name in masks and tensor.shape == masks[name].shape and not torch.equal(tensor, masks[name])
+    ]
+    if problems:
+        raise InputError(
+            listing("masks (buffers of zeros and ones) differ from those of model 1:", problems)
+            + "\nThe mean of two masks is no mask; multiply the weights by them once, and fuse without masks"
+        )
 
 
 def traced_layout(

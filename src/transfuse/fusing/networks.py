@@ -28,7 +28,7 @@ from ..corrections import AUTO_AIM, ChosenCorrection
 from ..errors import InputError
 from ..layout import LAYOUT, Layout, all_balanced, folded
 from ..methods import Chosen, Method
-from ..modules import Arguments, alone, check_runs, model_state, undisturbed, with_state
+from ..modules import alone, model_state, with_state
 from ..progress import Progress
 from ..types import Forward, State
 from ..workers import WORKERS, Workers
@@ -42,6 +42,7 @@ from .heads import CLASSES, HEADS, Classes, checked_heads
 from .inputs import Inputs, TermsName, check_terms
 from .joining import calibrated
 from .pipeline import fused_states
+from .resized import check_rebuilt
 from .results import FusedStates, Fusion, Network
 from .widths import WIDTHS, Widths
 
@@ -167,6 +168,8 @@ def fused_networks(models: Sequence[Network], chosen: Chosen, wanted: Wanted) ->
         if spent is not None:
             given = replace(given, target=spent.widths)
             ready = given.ready(wanted)
+        if not isinstance(given.target, nn.Module | None):
+            check_rebuilt(given.into, given.layout.shapes(ready.widths), wanted.example)
         layout = ready.layout_for(row)
         seen = _comparable(given, layout, row) if inputs.matching else given.models
         activations = inputs.activations(seen, layout, wanted.terms or row.terms)
@@ -195,8 +198,6 @@ def _finished(given: Given, how: Wanted, row: Method, states: FusedStates, input
     layer that it grew, say.
     """
     fused = with_state(given.into, states.state)
-    if not isinstance(given.target, nn.Module | None) and how.example_inputs is not None:
-        _check_rebuilt(fused, how.example_inputs)
     aligned = _all_aligned(given, states)
     pairs = zip(aligned, states.couplings, strict=True)
     check = given.held.held_to([twin if own.reversible else None for twin, own in pairs])
@@ -231,14 +232,3 @@ def _aligned(model: nn.Module, into: nn.Module, state: State) -> nn.Module:
     own = model_state(model)
     same = all(own[name].shape == tensor.shape for name, tensor in state.items())
     return with_state(model if same else into, state)
-
-
-def _check_rebuilt(model: nn.Module, example_inputs: Any) -> None:
-    """Run a network whose layers were rebuilt: some sizes stand in code, or in layers without tensors."""
-    try:
-        with undisturbed(model):
-            check_runs(model, model_state(model), Arguments.of(example_inputs))
-    except InputError as error:
-        raise InputError(
-            f"the network cannot be rebuilt with these widths ({error})\nPass a module of the wanted widths as target"
-        ) from error

@@ -36,7 +36,7 @@ from ..modules import shares_of
 from ..progress import Progress, watching
 from ..types import State
 from ..workers import WORKERS, Workers, executing
-from .checking import Ready, check_fit, check_states, warn_of_widths
+from .checking import Ready, check_fit, check_states, warn_of_the_unmoved, warn_of_widths
 from .elsewhere import ENDINGS, SENT, Sent, received
 from .heads import CLASSES, HEADS, Classes, Joined, checked_heads
 from .results import FusedStates
@@ -138,6 +138,8 @@ def fused_states(  # noqa: PLR0913
     layout = ready.layout_for(row)
     check_states(states, layout, working_type(states))
     warn_of_widths(ready)
+    if chosen.row.matches:
+        warn_of_the_unmoved(ready)
     rng, given = np.random.default_rng(seed), Problem(states, layout, ready.shares, ready.widths, known=ready.known)
     with watching(progress, chosen.method) as watch, executing(workers) as executor:
 

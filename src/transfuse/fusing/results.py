@@ -40,6 +40,7 @@ else:  # Python knows defaults from 3.13 on
 
     Network = TypeVar("Network", bound=nn.Module)  # the class of the user's models
     Fused_co = TypeVar("Fused_co", bound=nn.Module, covariant=True)  # the same, of what was fused
+UNMOVED = "none: no unit can move, so weights were averaged as they are; layout.fixed says why"
 SHOWN = 3  # heat maps in a notebook, where a fusion is shown unasked: one row of them
 
 
@@ -96,11 +97,11 @@ class FusedStates:
     def summary(self) -> str:
         """What was fused, how, and how it ended, in four lines."""
         widths = self.layout.widths(entries_of(self.state))
-        spaces = ", ".join(f"{name} {width}" for name, width in widths.items()) or "none"
+        spaces = ", ".join(f"{name} {width}" for name, width in widths.items())
         shares = ", ".join(f"{weight:.3g}" for weight in self.weights)
         return (
             f"{len(self.weights)} models fused by {self.method} (weights {shares})\n"
-            f"spaces: {spaces}\nobjective: {self.history[-1].objective:.6g}\nstatus: {self.status}"
+            f"spaces: {spaces or UNMOVED}\nobjective: {self.history[-1].objective:.6g}\nstatus: {self.status}"
             + (f"\nheads: {self.heads}" if self.heads else "")
         )
 

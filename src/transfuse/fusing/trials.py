@@ -105,7 +105,9 @@ def _half_disturbed(inputs: Arguments) -> Arguments | None:
 
     def shaken(tensor: Tensor) -> Tensor:
         nonlocal changed
-        if not tensor.is_floating_point() or not tensor.numel() or not bool(tensor.isfinite().all()):
+        if not tensor.is_floating_point() or not tensor.numel() or tensor.layout is not torch.strided:
+            return tensor
+        if not bool(tensor.isfinite().all()):
             return tensor
         changed = True
         spread = float(tensor.float().std()) if tensor.numel() > 1 else 0.0

@@ -6,7 +6,6 @@ and what is measured there.
 
 from __future__ import annotations
 
-import copy
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from ..errors import InputError, listing
-from ..modules import state_of
+from ..modules import state_of, twin_of
 from ..types import State
 
 ModuleOrState = nn.Module | State
@@ -50,7 +49,7 @@ class Family:
         _check_alike(states)
         devices = {name: tensor.device for name, tensor in states[next(iter(states))].items()}
         moved = [{name: state[name].to(device) for name, device in devices.items()} for state in states.values()]
-        return Family(tuple(moved), copy.deepcopy(first) if isinstance(first, nn.Module) else None)
+        return Family(tuple(moved), twin_of(first) if isinstance(first, nn.Module) else None)
 
     def at(self, coefficients: Coefficients) -> ModuleOrState:
         """The network `sum_i c_i W_i` for coefficients that sum to 1; a module is overwritten by the next call."""

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import torch
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 
 from ..errors import FusionError, InputError, listing
 from ..types import State
 from .guards import alone
-from .outputs import tensors_in
-from .running import Arguments, called, run
+from .running import Arguments, run
 
 LABELS = ". If this is a batch (inputs, labels) of a loader, pass the inputs alone: example_inputs[0]"
 
 
 @alone()  # another thread may be recording this model, which puts tensors without values into it
-def check_model(model: nn.Module) -> None:
+def check_model(model: nn.Module, called: str = "this model") -> None:
     """Refuse a module that cannot be traced, with every problem at once.
 
     Raises:
@@ -40,25 +43,25 @@ def check_model(model: nn.Module) -> None:
         if "quantized" in type(module).__module__:
             problems.append(f"module {name} ({type(module).__name__}) is quantised: trace the float model instead")
     if problems:
-        raise InputError(listing("this model cannot be traced as it is:", problems))
+        raise InputError(listing(f"{called} cannot be traced as it is:", problems))
 
 
 def check_runs(model: nn.Module, state: State, inputs: Arguments) -> list[Tensor]:
-    """The output tensors of a model on the example inputs, on which it is run twice.
+    """The output tensors of a model on the example inputs, on which it is run twice, with the same random numbers.
 
     Raises:
-        InputError: if it raises, returns no tensor, or returns something else the second time.
+        InputError: if it raises, returns no tensor, returns something else the second time, or drops units at random.
     """
     tensors = [leaf for leaf in pytree.tree_leaves((inputs.args, dict(inputs.kwargs))) if isinstance(leaf, Tensor)]
-    if any(tensor.is_meta or (tensor.numel() and not bool(tensor.isfinite().any())) for tensor in tensors):
+    if any(tensor.is_meta or not _has_numbers(tensor) for tensor in tensors):
         raise InputError(
             f"{type(model).__name__}.forward cannot run on an example input that has no finite number (or is on the "
             "meta device); pass example inputs with values: a tensor, a tuple, or a dict of keyword arguments"
         )
     try:
-        first = run(model, _copied(state), inputs)
-        torch.rand(7)  # the second run starts from another random state
-        second = tensors_in(called(model, _copied(state), inputs))
+        with _Dropping() as dropping:
+            first = run(model, _copied(state), inputs)
+        second = run(model, _copied(state), inputs)
     except FusionError:
         raise
     except Exception as error:
@@ -81,10 +84,36 @@ def check_runs(model: nn.Module, state: State, inputs: Arguments) -> list[Tensor
         for a, b in zip(first, second, strict=False)
     ):
         raise InputError(
-            f"{name}.forward gives different results when it is run twice in evaluation mode; "
-            "remove the randomness (dropout that ignores eval mode, sampling, added noise) before tracing"
+            f"{name}.forward gives different results when it is run twice in evaluation mode, with the same random "
+            "numbers; what it remembers from call to call, or draws from generators of its own, must not show"
+        )
+    if dropping.found:
+        raise InputError(
+            f"{name}.forward drops units at random in evaluation mode too ({dropping.found}), so that units cannot be "
+            "told from each other; write F.dropout(x, p, training=self.training), or use nn.Dropout"
         )
     return first
+
+
+class _Dropping(TorchFunctionMode):
+    """Notices dropout that ignores evaluation mode."""
+
+    found = ""  # the name of the function
+
+    def __torch_function__(self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs, name = kwargs or {}, getattr(func, "__name__", "")
+        trains = "dropout" in name and bool(kwargs.get("training", kwargs.get("train", any(a is True for a in args))))
+        if trains or (name == "scaled_dot_product_attention" and kwargs.get("dropout_p", 0.0) > 0):
+            self.found = self.found or name
+        return func(*args, **kwargs)
+
+
+def _has_numbers(tensor: Tensor) -> bool:
+    """Whether an input has a finite number, or nothing in it at all; sparse ones are taken at what is stored."""
+    stored = tensor.coalesce().values() if tensor.layout is torch.sparse_coo else tensor
+    if tensor.layout not in (torch.strided, torch.sparse_coo):
+        stored = tensor.values()
+    return not stored.numel() or bool(stored.isfinite().any())
 
 
 def _copied(state: State) -> dict[str, Tensor]:
@@ -98,9 +127,10 @@ def acts_otherwise_in_training(model: nn.Module) -> bool:
     return any(isinstance(layer, kinds) for layer in model.modules())
 
 
-def is_half(model: nn.Module) -> bool:
-    """Whether a network has parameters of half precision: too coarse for sums of products, as corrections need them."""
-    return any(tensor.dtype in (torch.float16, torch.bfloat16) for tensor in model.parameters())
+def can_be_corrected(model: nn.Module) -> bool:
+    """Whether a network has parameters of real numbers, none of them too coarse for sums of products."""
+    kinds = {tensor.dtype for tensor in model.parameters()}
+    return bool(kinds & {torch.float32, torch.float64}) and not kinds & {torch.float16, torch.bfloat16}
 
 
 def cause_of(error: Exception) -> str:

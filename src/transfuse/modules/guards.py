@@ -141,7 +141,7 @@ def seed_random_states(number: int) -> None:
     """Set all random states to what follows from a seed."""
     random.seed(number)
     np.random.seed(number)
-    torch.default_generator.manual_seed(number)
+    torch.default_generator.manual_seed(number)  # `torch.manual_seed` takes as long as a small network without a GPU
     if torch.cuda.is_initialized():
         torch.cuda.manual_seed_all(number)
 

@@ -8,12 +8,12 @@ In: a module. Out: a copy in which such layers are `nn.Linear`, under the same n
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Collection
 
 from torch import Tensor, nn
 
 from ..types import State
+from .copying import twin_of
 
 
 def transposed_weights(model: nn.Module) -> frozenset[str]:
@@ -24,7 +24,7 @@ def transposed_weights(model: nn.Module) -> frozenset[str]:
 
 def with_linear_layers(model: nn.Module) -> nn.Module:
     """A copy of a network in which these layers are `nn.Linear`, with transposed weights; it computes the same."""
-    twin = copy.deepcopy(model)
+    twin = twin_of(model)
     made: dict[int, nn.Linear] = {}
     for layer in list(twin.modules()):
         for name, child in list(layer.named_children()):

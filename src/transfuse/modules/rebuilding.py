@@ -6,7 +6,6 @@ anew. Only layers whose sizes are known to follow from their tensors are rebuilt
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -14,6 +13,7 @@ from torch import nn
 
 from ..errors import InputError, listing
 from ..types import State
+from .copying import twin_of
 from .states import EXTRA_STATE, extra_states, state_of
 
 Sizes = Mapping[str, Any]
@@ -28,7 +28,8 @@ def _convolution(layer: Any) -> Sizes:
     if layer.groups > 1 and second == 1:  # depthwise: one group for each channel
         multiplier = layer.out_channels // layer.groups
         return {"out_channels": first, "in_channels": first // multiplier, "groups": first // multiplier}
-    return {"out_channels": first, "in_channels": second * layer.groups}
+    kernel = tuple(layer.weight.shape[2:])  # it grows where it spans an embedding
+    return {"out_channels": first, "in_channels": second * layer.groups, "kernel_size": kernel}
 
 
 def _transposed(layer: Any) -> Sizes:
@@ -46,6 +47,15 @@ def _normalized(layer: Any) -> Sizes:
 
 def _embedding(layer: Any) -> Sizes:
     return {"num_embeddings": layer.weight.shape[0], "embedding_dim": layer.weight.shape[1]}
+
+
+def _bilinear(layer: Any) -> Sizes:
+    outputs, first, second = layer.weight.shape
+    return {"out_features": outputs, "in1_features": first, "in2_features": second}
+
+
+def _cell(layer: Any) -> Sizes:
+    return {"input_size": layer.weight_ih.shape[1], "hidden_size": layer.weight_hh.shape[1]}
 
 
 def _recurrent(layer: Any) -> Sizes:
@@ -66,7 +76,9 @@ SIZES: dict[type[nn.Module], Callable[[Any], Sizes]] = {
     **dict.fromkeys((nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d), _features),
     **dict.fromkeys((nn.InstanceNorm1d, nn.InstanceNorm2d, nn.InstanceNorm3d), _features),
     **dict.fromkeys((nn.LayerNorm, nn.RMSNorm), _normalized),
-    nn.Embedding: _embedding,
+    **dict.fromkeys((nn.Embedding, nn.EmbeddingBag), _embedding),
+    nn.Bilinear: _bilinear,
+    **dict.fromkeys((nn.RNNCell, nn.LSTMCell, nn.GRUCell), _cell),
     **dict.fromkeys((nn.RNN, nn.LSTM, nn.GRU), _recurrent),
     nn.PReLU: lambda layer: {"num_parameters": len(layer.weight)},
 }
@@ -78,7 +90,7 @@ def with_state(model: nn.Module, state: State) -> nn.Module:
     Raises:
         InputError: naming the layers that cannot be rebuilt.
     """
-    twin = copy.deepcopy(model)
+    twin = twin_of(model)
     own = state_of(twin)
     resized = {name for name, tensor in state.items() if tensor.shape != own[name].shape}
     if resized:

@@ -17,6 +17,7 @@ from torch.utils import _pytree as pytree
 
 from ..errors import InputError
 from ..types import State
+from .guards import seed_random_states
 from .outputs import tensors_in
 
 
@@ -31,10 +32,12 @@ class Arguments:
     def of(example_inputs: Any) -> Arguments:
         """The arguments in a tensor, a tuple (or list) of positional arguments, or a dict of keyword arguments.
 
+        A named tuple, such as a packed sequence, is one argument.
+
         Raises:
             InputError: it is something else.
         """
-        if isinstance(example_inputs, Tensor):
+        if isinstance(example_inputs, Tensor) or hasattr(example_inputs, "_fields"):
             return Arguments((example_inputs,))
         if isinstance(example_inputs, Mapping):
             return Arguments((), dict(example_inputs))
@@ -52,10 +55,11 @@ class Arguments:
 
 
 def run(model: nn.Module, state: State, inputs: Arguments) -> list[Tensor]:
-    """The tensors in the output of a model that runs with another state; neither is changed by it."""
-    torch.default_generator.manual_seed(0)  # `torch.manual_seed` takes as long as a small network where there is no GPU
-    if torch.cuda.is_initialized():
-        torch.cuda.manual_seed_all(0)
+    """The tensors in the output of a model that runs with another state; neither is changed by it.
+
+    Random numbers that it draws are the same in every run.
+    """
+    seed_random_states(0)
     return tensors_in(called(model, state, inputs))
 
 

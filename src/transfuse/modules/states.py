@@ -46,6 +46,23 @@ def model_state(model: nn.Module) -> dict[str, Tensor]:
     return {name: live[name] for name in model.state_dict() if name in live}
 
 
+def is_mask(tensor: Tensor) -> bool:
+    """Whether a tensor of a module is a mask: a buffer of zeros and ones, some of each, which means what it says.
+
+    It says which weights there are (as in autoregressive networks), and a mean of masks would be none. So masks stay as
+    they are, and units that they tell apart are not exchanged.
+
+    Example:
+        >>> import torch
+        >>> [is_mask(each) for each in (torch.eye(2), torch.ones(2), nn.Parameter(torch.eye(2)))]
+        [True, False, False]
+    """
+    if isinstance(tensor, nn.Parameter) or not tensor.is_floating_point():
+        return False
+    ones = tensor == 1
+    return bool(ones.any() and not ones.all() and (ones | (tensor == 0)).all())
+
+
 def live_tensors(model: nn.Module) -> dict[str, Tensor]:
     """Parameters and all buffers themselves, tied ones under each name."""
     return dict(model.named_parameters(remove_duplicate=False)) | dict(model.named_buffers(remove_duplicate=False))

@@ -8,11 +8,10 @@ In: a module. Out: a copy that computes the same. Not here: what is done with it
 
 from __future__ import annotations
 
-import copy
-
 from torch import Tensor, nn
 
 from .checks import check_model
+from .copying import twin_of
 
 
 def untied(model: nn.Module) -> nn.Module:
@@ -34,7 +33,7 @@ def untied(model: nn.Module) -> nn.Module:
         [15, 30]
     """
     check_model(model)
-    twin = copy.deepcopy(model)
+    twin = twin_of(model)
     tables = {id(table) for layer in twin.modules() if (table := _table(layer)) is not None}
     own: dict[int, nn.Parameter] = {}
     for layer in (layer for layer in twin.modules() if _table(layer) is None):

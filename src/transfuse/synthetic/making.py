@@ -12,12 +12,13 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
 
+import torch
 from torch import nn
 
 from ..activations import Batches
 from ..arguments import NETWORKS, SEED, check_arguments, count, optional
 from ..errors import InputError
-from ..modules import Arguments, cause_of, is_half, numbers_in, undisturbed, unwrapped
+from ..modules import Arguments, can_be_corrected, cause_of, numbers_in, tensors_in, undisturbed, unwrapped
 from ..progress import Progress, watching
 from .budget import FEWEST, MOST_IMAGES, SAMPLES, Budget, convolves, effort
 from .choosing import ChosenImages, chosen_images
@@ -127,10 +128,11 @@ class SyntheticInputs:
             apart: Whether the networks know different classes, so that no input can ask all of them.
             progress: Who is told how far it is.
         """
-        if example is None or is_half(models[0]):
+        if example is None or not can_be_corrected(models[0]):
             return SyntheticInputs()
         with undisturbed(*models):
             try:
+                _check_dense(example)
                 budget = Budget.of(models[0], example, models=len(models))
                 if budget.convolutions and data and not streams:
                     return SyntheticInputs()
@@ -151,6 +153,16 @@ class SyntheticInputs:
             why_not = of_no_use or _unusable(models, found.batches)
         told = "" if chosen is None else str(chosen)
         return SyntheticInputs(why_not=why_not) if why_not else replace(found, why_not="", chosen=told)
+
+
+def _check_dense(example: Arguments) -> None:
+    """Refuse sparse inputs: which of their numbers are there, as the edges of a graph are, cannot be made up.
+
+    Raises:
+        InputError: an example input is sparse.
+    """
+    if any(each.layout is not torch.strided for each in tensors_in([*example.args, dict(example.kwargs)])):
+        raise InputError("an example input is sparse, and no others like it can be made up; pass data=")
 
 
 def _sampled(models: Sequence[nn.Module], language: Language, budget: Budget, seed: int) -> SyntheticInputs:

@@ -39,6 +39,8 @@ class Drawing:
         features: The axis on which the features stand; `None` if they are all axes but the first.
         smooth: Axes along which neighbours are alike.
         vocabulary: Whole numbers below this one, for tokens.
+        columns: The same for each position of the last axis, where each has an embedding of its own, as the categories
+            of a table have.
     """
 
     like: Tensor
@@ -46,13 +48,14 @@ class Drawing:
     features: int | None = -1
     smooth: tuple[int, ...] = ()
     vocabulary: int = 0
+    columns: tuple[int, ...] = ()
 
     def draw(self, samples: int, axis: int, random: torch.Generator) -> Tensor:
         """A tensor like the example, with a number of samples along an axis."""
         shape = list(self.like.shape)
         shape[axis] = samples
         if not self.like.is_floating_point():
-            return self._tokens(shape, random)
+            return self._tokens(shape, axis, random)
         noise = torch.randn(shape, generator=random, dtype=torch.float32)
         for each in self.smooth:
             noise = _smoothed(noise, each)
@@ -63,11 +66,15 @@ class Drawing:
         size = float(self.like.detach().float().square().mean().sqrt()) or 1.0
         return lying_like(self.like, size * noise)
 
-    def _tokens(self, shape: list[int], random: torch.Generator) -> Tensor:
+    def _tokens(self, shape: list[int], axis: int, random: torch.Generator) -> Tensor:
+        """Tokens of a vocabulary; else whole samples of the example, in its order, since lengths may be sorted."""
         if self.vocabulary:
             return torch.randint(self.vocabulary, shape, generator=random).to(self.like)
-        values = self.like.flatten()
-        return values[torch.randint(len(values), shape, generator=random).to(values.device)]
+        if self.columns:
+            each = [torch.randint(size, shape[:-1], generator=random) for size in self.columns]
+            return torch.stack(each, -1).to(self.like)
+        rows = torch.arange(shape[axis]) * self.like.shape[axis] // shape[axis]
+        return self.like.index_select(axis, rows.to(self.like.device))
 
 
 def drawn_inputs(
@@ -157,7 +164,8 @@ def _is_doubled(single: Tensor, double: Tensor) -> bool:
 def _drawing(models: Sequence[nn.Module], example: Arguments, value: Tensor) -> Drawing:
     """How a tensor is drawn, from the first site that reads it."""
     if not value.is_floating_point():
-        return Drawing(value, vocabulary=vocabulary_of(models[0], example, value))
+        size = vocabulary_of(models[0], example, value)
+        return Drawing(value, vocabulary=size, columns=() if size else _columns_of(models[0], example, value))
     for seen in observe(models[0], lambda model: model(*example.args, **example.kwargs)):
         if seen.inputs.numel() == value.numel():
             found = _reading(seen, value, models)
@@ -187,6 +195,14 @@ def vocabulary_of(model: nn.Module, example: Arguments, value: Tensor) -> int:
     return min((layer.num_embeddings for layer, calls in read.items() if any(
         torch.equal(_values(parts), tokens) for parts in (calls, *([each] for each in calls))
     )), default=0)  # fmt: skip
+
+
+def _columns_of(model: nn.Module, example: Arguments, value: Tensor) -> tuple[int, ...]:
+    """How many tokens there are in each position of the last axis; nothing if one of them is read by no embedding."""
+    if value.dim() < 2:
+        return ()
+    sizes = tuple(vocabulary_of(model, example, column) for column in value.unbind(-1))
+    return sizes if all(sizes) else ()
 
 
 def _values(tokens: Sequence[Tensor]) -> Tensor:

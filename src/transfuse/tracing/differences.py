@@ -116,5 +116,5 @@ def gap_of(before: Tensor, after: Tensor) -> Tensor:
 
 
 def is_number(tensor: Tensor) -> bool:
-    """Whether a tensor holds floating-point or complex numbers, at least one."""
-    return tensor.numel() > 0 and (tensor.is_floating_point() or tensor.is_complex())
+    """Whether a tensor holds floating-point or complex numbers, at least one; sparse ones are left as they are."""
+    return tensor.layout is torch.strided and tensor.numel() > 0 and (tensor.is_floating_point() or tensor.is_complex())

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from ..errors import ProofError, listing
 from ..layout import Framed, Layout, Permutation, Reversible, Rotation, permute, random_elements
-from ..modules import Arguments, run
+from ..modules import Arguments, is_mask, run
 from .differences import Change, Limits, Scale, difference, is_number
 
 # For each precision (None: the network's own): a change of weights and inputs for the second trial, one of the weights
@@ -90,20 +90,21 @@ def _measured_trials(
     model: nn.Module, state: Mapping[str, Tensor], inputs: Arguments, rng: np.random.Generator
 ) -> Trials:
     """Trials in the highest precision in which the network runs, with how much its outputs tremble in it."""
+    masks = frozenset(name for name, tensor in state.items() if is_mask(tensor))
     for dtype in (torch.float64, torch.float32, None):
         own = {name: _cast(tensor.detach(), dtype) for name, tensor in state.items()}
         cast = inputs.map(partial(_cast, dtype=dtype))
         try:
-            trials = _trials(model, own, cast, rng)
+            trials = _trials(model, own, cast, rng, masks)
         except Exception:
             if dtype is None:
                 raise
             continue
-        return _measured(trials, rng, dtype)
+        return _measured(trials, rng, dtype, masks)
     raise AssertionError("unreachable: the last precision raises")
 
 
-def _measured(trials: Trials, rng: np.random.Generator, dtype: torch.dtype | None) -> Trials:
+def _measured(trials: Trials, rng: np.random.Generator, dtype: torch.dtype | None, masks: frozenset[str]) -> Trials:
     """The trials with what their outputs may change by: some times what a small change of the weights does.
 
     Raises:
@@ -111,7 +112,7 @@ def _measured(trials: Trials, rng: np.random.Generator, dtype: torch.dtype | Non
     """
     first, last = trials
     scale = _SCALES[dtype]
-    nudged = run(last.model, _disturbed(last.state, rng, scale.nudge), last.inputs)
+    nudged = run(last.model, _disturbed(last.state, rng, scale.nudge, masks), last.inputs)
     outputs = list(zip(first.outputs, last.outputs, nudged, strict=True))
     limits = tuple(Limits.of(a, b, c, scale) for a, b, c in outputs)
     own = tuple(
@@ -128,10 +129,12 @@ def _measured(trials: Trials, rng: np.random.Generator, dtype: torch.dtype | Non
     return replace(first, limits=limits), replace(last, limits=own)
 
 
-def _trials(model: nn.Module, state: dict[str, Tensor], inputs: Arguments, rng: np.random.Generator) -> Trials:
+def _trials(
+    model: nn.Module, state: dict[str, Tensor], inputs: Arguments, rng: np.random.Generator, masks: frozenset[str]
+) -> Trials:
     """The network as it is, and with disturbed weights and inputs (if it takes such inputs)."""
     first = _Trial(model, state, inputs, run(model, state, inputs))
-    disturbed = _disturbed(state, rng, _DISTURBANCE)
+    disturbed = _disturbed(state, rng, _DISTURBANCE, masks)
     shaken = inputs.map(
         lambda tensor: (
             _shaken(tensor, rng, _DISTURBANCE) if is_number(tensor) and bool(tensor.isfinite().all()) else tensor
@@ -157,13 +160,18 @@ def _cast(tensor: Tensor, dtype: torch.dtype | None) -> Tensor:
     return tensor.to(dtype) if tensor.is_floating_point() else tensor
 
 
-def _disturbed(state: Mapping[str, Tensor], rng: np.random.Generator, amount: float) -> dict[str, Tensor]:
-    """A state without equal numbers, changed by about that amount; what was positive stays positive.
+def _disturbed(
+    state: Mapping[str, Tensor], rng: np.random.Generator, amount: float, masks: frozenset[str]
+) -> dict[str, Tensor]:
+    """A state without equal numbers, changed by about that amount; what was positive stays positive, masks stay.
 
     Every axis (those of a kernel are one) has its own random factors and shifts: cheap for large tensors, and no two
     positions stay alike.
     """
-    return {name: _shaken(tensor, rng, amount) if is_number(tensor) else tensor for name, tensor in state.items()}
+    return {
+        name: _shaken(tensor, rng, amount) if is_number(tensor) and name not in masks else tensor
+        for name, tensor in state.items()
+    }
 
 
 def _shaken(tensor: Tensor, rng: np.random.Generator, amount: float) -> Tensor:

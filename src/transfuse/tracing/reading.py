@@ -17,6 +17,7 @@ from torch import Tensor, fx
 from torch.utils import _pytree as pytree
 
 from ..errors import TraceError
+from ..modules import is_mask
 from .algebra import Algebra
 from .labels import Labels
 from .leaving import leaves, length_argument
@@ -123,7 +124,7 @@ class _Reader:
         self.reading.used.add(name)
         if node in self.live:
             self.effective.add(name)
-        if not (tensor.is_floating_point() or tensor.is_complex()):
+        if not (tensor.is_floating_point() or tensor.is_complex()) or is_mask(tensor):
             return tensor.clone()
         if name not in self.parameters:
             labels = self.parameters[name] = self.algebra.parameter(tensor.shape, name)
@@ -146,7 +147,7 @@ class _Reader:
         )  # fmt: skip
         operands = pytree.tree_leaves((args, kwargs), is_leaf=_is_labels)
         if not any(map(_is_labels, operands)):
-            return node.target(*args, **kwargs)  # type: ignore[operator]  # a constant: computed as it is
+            return self._without_labels(node, args, kwargs)
         self.algebra.where = _where(node)
         if not isinstance(node.target, torch._ops.OpOverload):
             return self._without_rule(node, str(node.target), operands, "has no rule")
@@ -163,6 +164,12 @@ class _Reader:
             return self._without_rule(node, call.name, operands, f"met what its rule does not know ({error})")
         return _checked(node, call, results)
 
+    def _without_labels(self, node: fx.Node, args: Any, kwargs: Any) -> Any:
+        """A constant, computed as it is; or random numbers, of which each position has its own."""
+        if _draws(node):
+            return self.algebra.source(_shapes(node)[0])
+        return node.target(*args, **kwargs)  # type: ignore[operator]
+
     def _left(self, node: fx.Node, call: Call) -> Any:
         """The results of an operation by which values leave for Python: fixed; nothing where its rule goes on."""
         why = "its value is read by Python code"
@@ -178,6 +185,12 @@ class _Reader:
         tensors = [value for value in operands if isinstance(value, Labels | Tensor)]
         results = [self.algebra.opaque(shape, tensors, f"{name} {why}") for shape in _shapes(node)]
         return results[0] if isinstance(node.meta.get("val"), Tensor) else results
+
+
+def _draws(node: fx.Node) -> bool:
+    """Whether an operation draws random numbers, which are others in every run."""
+    tags = node.target.tags if isinstance(node.target, torch._ops.OpOverload) else ()
+    return torch.Tag.nondeterministic_seeded in tags and isinstance(node.meta.get("val"), Tensor)
 
 
 def _is_labels(value: object) -> bool:

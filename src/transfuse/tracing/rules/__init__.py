@@ -1,6 +1,6 @@
 """Op rules: what each operation ties together, moves, mixes or fixes. One file for each family of operations."""
 
-from . import contraction, movement, normalization, pointwise, recurrent, reduction
+from . import contraction, movement, normalization, pointwise, recurrent, reduction, writing
 from .table import RULES, Call, Rule, rule
 
 __all__ = [
@@ -14,4 +14,5 @@ __all__ = [
     "recurrent",
     "reduction",
     "rule",
+    "writing",
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from string import ascii_letters
 
 import torch
@@ -146,23 +147,63 @@ def convolution(t: Algebra, call: Call) -> Labels:
     transposed = "transpose" in call.name or bool(call.get("transposed", False))
     batch = "b" * (len(x.shape) - spatial - 1)
     space = "tuvw"[:spatial]
-    channels = len(batch)
-    inner = (*x.shape[: channels + 1], *call.shape[channels + 1 :])
-    x = t.blend(x, range(channels + 1, len(x.shape)), inner, odd=True, homogeneous=True,
-                why="is an axis that a convolution slides along")  # fmt: skip
-    weight = t.pinned(weight, frozenset(range(2, len(weight.shape))), "is a kernel position")
-    kernel = t.collapse(weight, range(2, len(weight.shape)))
-    groups = int(call.get("groups", 1))
+    channels, groups = len(batch), int(call.get("groups", 1))
+    plain = groups == 1 and not transposed
+    free = [axis for axis in range(spatial) if plain and _stands_still(call, axis, x.shape[channels + 1 + axis])]
+    slid = [axis for axis in range(spatial) if axis not in free]
+    inner = [
+        call.shape[channels + 1 + axis] if axis in slid else x.shape[channels + 1 + axis] for axis in range(spatial)
+    ]
+    x = t.blend(x, [channels + 1 + axis for axis in slid], (*x.shape[: channels + 1], *inner), odd=True,
+                homogeneous=True, why="is an axis that a convolution slides along")  # fmt: skip
+    weight = t.pinned(weight, frozenset(2 + axis for axis in slid), "is a kernel position")
+    kernel = t.collapse(weight, [2 + axis for axis in slid])
     if transposed:
         kernel = _transposed_kernel(t, kernel, groups)
-    if groups == 1:
-        result = t.contract(f"{batch}c{space},oc->{batch}o{space}", x, kernel)
-    else:
-        result = _grouped(t, x, kernel, groups, batch, space)
+    grouped = groups > 1
+    result = _grouped(t, x, kernel, groups, batch, space) if grouped else _slid(t, x, kernel, batch, space, free)
     bias = call.get("bias")
     if bias is not None:
         (bias,) = t.move(lambda array: array.reshape(-1, *[1] * spatial), bias)
     return added(t, result, bias)
+
+
+def _stands_still(call: Call, axis: int, length: int) -> bool:
+    """Whether a kernel stays where it is along an axis: it has one position and takes them one by one, or spans all."""
+    size = int(call["weight"].shape[2 + axis])
+    padding, stride = call.get("padding", 0), call.get("stride", 1)
+    padded = padding not in ("valid", "same") and bool(_along(padding, axis))
+    alone = size == 1 and _along(stride, axis) == 1
+    return not padded and (alone or (size == length and padding != "same"))
+
+
+def _along(sizes: int | Sequence[int], axis: int) -> int:
+    """What an argument of a convolution says of one axis; one number stands for all."""
+    if isinstance(sizes, int):
+        return sizes
+    return int(sizes[axis] if len(sizes) > 1 else sizes[0])
+
+
+def _slid(t: Algebra, x: Labels, kernel: Labels, batch: str, space: str, free: Sequence[int]) -> Labels:
+    """Channels mapped by a kernel [outputs, inputs, ...] of which the axes are left along which it stands still.
+
+    Where it has several positions there, they are summed over as inputs are, and units may stand on them; where it has
+    one, it does not touch what stands there.
+    """
+    inside = "".join(space[axis] for axis in free)
+    summed = [letter for letter, size in zip(inside, kernel.shape[2:], strict=True) if size > 1]
+    single = [2 + number for number, letter in enumerate(inside) if letter not in summed]
+    kernel = t.collapse(kernel, single)
+    kept = "".join(letter for letter in space if letter not in summed)
+    result = t.contract(f"{batch}c{space},oc{''.join(summed)}->{batch}o{kept}", x, kernel)
+    gone = [len(batch) + 1 + space.index(letter) for letter in summed]
+
+    def opened(array: Tensor) -> Tensor:
+        for axis in gone:
+            array = array.unsqueeze(axis)
+        return array
+
+    return t.move(opened, result)[0]
 
 
 def _transposed_kernel(t: Algebra, kernel: Labels, groups: int) -> Labels:

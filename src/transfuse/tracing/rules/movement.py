@@ -77,22 +77,6 @@ def pad(t: Algebra, call: Call) -> Labels:
     return t.move(source, x, float(call.get("value", 0.0)))[0]
 
 
-@rule("slice_scatter", "select_scatter", "diagonal_scatter")
-def scatter(t: Algebra, call: Call) -> Labels:
-    """Part of a value is replaced."""
-    others = {key: value for key, value in call.arguments.items() if key not in ("self", "src")}
-    return t.move(lambda array, part: call.function(array, part, **others), call["self"], call["src"])[0]
-
-
-@rule("index_put", "index_put_impl", "_unsafe_index_put")
-def index_put(t: Algebra, call: Call) -> Labels:
-    """Elements at constant places are replaced; otherwise nothing is known of the result."""
-    indices = call["indices"]
-    if any(isinstance(index, Labels) for index in indices) or call.get("accumulate", False):
-        return t.opaque(call.shape, call.tensors, "is written to at computed places")
-    return t.move(lambda array, part: torch.index_put(array, indices, part), call["self"], call["values"])[0]
-
-
 @rule("index", "_unsafe_index")
 def index(t: Algebra, call: Call) -> Labels:
     """Indexing by tensors: by constants a movement, by computed ones the indexed axes stay in place."""

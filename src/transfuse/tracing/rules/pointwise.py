@@ -192,6 +192,20 @@ def constant(t: Algebra, call: Call) -> Labels:
     return t.move(lambda array: array.expand(call.shape), value)[0]
 
 
+@rule("rand_like", "randn_like", "randint_like", "uniform", "cauchy", "exponential", "geometric", "log_normal")
+def random(t: Algebra, call: Call) -> Labels:
+    """Random numbers with the shape of another value: each position has its own."""
+    return t.source(call.shape)
+
+
+@rule("normal", "bernoulli", "poisson")
+def drawn(t: Algebra, call: Call) -> Labels:
+    """Random numbers whose distribution other values may say: of a position from what stands there."""
+    said = [value for name, value in call.arguments.items() if name in ("mean", "std", "input", "self", "p")]
+    values = [value for value in said if isinstance(value, Labels)]
+    return t.join(t.source(call.shape), *values, kind="other")
+
+
 @rule("copy")
 def copy(t: Algebra, call: Call) -> Labels:
     """The second value takes the place of the first."""
