@@ -4,7 +4,7 @@ On drawn inputs most networks say the same of every sample, and use little of wh
 of gradient descent change that: each sample is moved until all networks give the class that it was assigned, class
 after class. What the layers see then is nearer to what they see on data; neither labels nor data are needed. This is
 the inversion of networks of DeepInversion (Yin et al. 2020, arXiv:1912.08795) without its priors on images, and with
-several networks that have to agree.
+several networks that have to agree. Networks that know different classes cannot: they take turns (`assigning`).
 
 In: networks that can be run with gradients, and batches of drawn inputs. Out: batches, or why there are none: what
 comes out first is no [samples, classes], there are no inputs of floats, or there are no gradients. Not here: how inputs
@@ -27,6 +27,7 @@ from ..errors import InputError
 from ..modules import are_class_scores, first_line, tensors_in
 from ..progress import unwatched
 from ..types import Watch
+from .assigning import ANOTHERS, TOGETHER, Assigned, known_classes
 
 INVERSION_STEPS = 20  # of Adam, for each batch: after these, networks were found to see the assigned classes
 RATE = 0.1  # of Adam: how far a step goes, in root mean squares of the input
@@ -39,10 +40,12 @@ class Inverted:
     Args:
         batches: The inputs; nothing if they could not be made.
         why_not: What stood in the way, for the user to read; empty if nothing did.
+        assigned: Which classes the networks are to see in them.
     """
 
     batches: Batches | None = None
     why_not: str = ""
+    assigned: Assigned = TOGETHER
 
 
 def inverted_inputs(
@@ -50,27 +53,40 @@ def inverted_inputs(
 ) -> Inverted:
     """Drawn inputs, moved until every network sees an assigned class in each sample.
 
+    Where it turns out that networks know different classes, they are moved once more: each sample until one of the
+    networks, in turn, sees a class that it knows, whatever the others see.
+
     Args:
         models: Networks of one architecture, in evaluation mode.
         drawn: From `drawn_inputs`: a batch holds a tree of tensors, samples along the first axis of the outputs.
         watch: Is told of each batch.
-        apart: Whether the networks know different classes: each sample is moved until one of them, in turn, sees a
-            class of its own, whatever the others see.
+        apart: Whether the networks have outputs for different classes, so that they take turns, each with all its own.
     """
+    if apart:
+        return _inverted(models, drawn, watch, Assigned(((),) * len(models)))
+    together = _inverted(models, drawn, watch, TOGETHER)
+    if together.batches is None:
+        return together
+    own = known_classes(models, together.batches, _scores)
+    return _inverted(models, drawn, watch, Assigned(own)) if own else together
+
+
+def _inverted(models: Sequence[nn.Module], drawn: Batches, watch: Watch, assigned: Assigned) -> Inverted:
+    """Drawn inputs, moved until networks see the classes that are assigned."""
     found = []
     for number, content in enumerate(drawn.data):
         try:
             with torch.inference_mode(mode=False), torch.enable_grad(), torch.backends.cudnn.flags(enabled=False):
-                found.append(_moved(models, drawn, content, number, apart=apart))
+                found.append(_moved(models, drawn, content, number, assigned))
         except InputError as error:
             return Inverted(why_not=str(error))
         except Exception as error:  # the networks' own code runs here, and may raise anything: it is told
             return Inverted(why_not=f"they cannot be run with gradients ({first_line(error)})")
         watch("inverting inputs", len(found), drawn.count)
-    return Inverted(replace(drawn, data=found))
+    return Inverted(replace(drawn, data=found), assigned=assigned)
 
 
-def _moved(models: Sequence[nn.Module], drawn: Batches, content: Any, number: int, *, apart: bool) -> Any:
+def _moved(models: Sequence[nn.Module], drawn: Batches, content: Any, number: int, assigned: Assigned) -> Any:
     """One batch after all steps of gradient descent.
 
     Raises:
@@ -90,8 +106,9 @@ def _moved(models: Sequence[nn.Module], drawn: Batches, content: Any, number: in
         # Copies: a network may write to its inputs.
         given = [own[place].clone() if place in own else value for place, value in enumerate(values)]
         scores = [_scores(drawn.forward(model, pytree.tree_unflatten(given, tree))) for model in models]
-        turns = len(models) if apart else 1
-        loss = torch.stack([_distance(each, number, own % turns, turns) for own, each in enumerate(scores)]).sum()
+        samples = number * len(scores[0]) + torch.arange(len(scores[0]), device=scores[0].device)
+        wanted = [assigned.classes(network, samples, each.shape[1]) for network, each in enumerate(scores)]
+        loss = torch.stack(list(map(_distance, scores, wanted))).sum()
         if not bool(loss.isfinite()):
             raise InputError("they give NaN or infinity on inputs like the example")
         slopes = torch.autograd.grad(loss, list(own.values()), allow_unused=True)
@@ -116,12 +133,7 @@ def _scores(outputs: Any) -> Tensor:
     return floats[0]
 
 
-def _distance(scores: Tensor, number: int, turn: int, turns: int) -> Tensor:
-    """How far scores are from saying one class after another; each batch goes on where the one before it ended.
-
-    Where networks take turns, only the samples count whose turn it is.
-    """
-    count, classes = scores.shape
-    places = number * count + torch.arange(count, device=scores.device)
-    mine = places % turns == turn
-    return F.cross_entropy(scores.float()[mine], (places // turns % classes)[mine])
+def _distance(scores: Tensor, wanted: Tensor) -> Tensor:
+    """How far scores are from saying the wanted classes, on average over the samples in which some are wanted."""
+    count = (wanted != ANOTHERS).sum().clamp_min(1)
+    return F.cross_entropy(scores.float(), wanted, ignore_index=ANOTHERS, reduction="sum") / count

@@ -100,7 +100,8 @@ class SyntheticInputs:
         why_not: Why there are none, for the user to read.
         matching: Those of them by which units are matched too. That was found to pay for convolutions, and to make no
             difference for other networks.
-        chosen: Which images or texts they are, and why; empty if they are noise.
+        chosen: Which images or texts they are, and why; or which classes noise shows to which model, where these know
+            different ones.
     """
 
     batches: Batches | None = None
@@ -149,7 +150,7 @@ class SyntheticInputs:
             assert found.batches is not None, "there are inputs, though maybe of less use"
             of_no_use = found.why_not if budget.convolutions and not plain else ""
             why_not = of_no_use or _unusable(models, found.batches)
-        told = "" if chosen is None else str(chosen)
+        told = "; ".join(filter(None, ["" if chosen is None else str(chosen), found.chosen]))
         return SyntheticInputs(why_not=why_not) if why_not else replace(found, why_not="", chosen=told)
 
 
@@ -181,7 +182,8 @@ def _inverted(
             inverted = inverted_inputs(models, drawn, watch, apart=apart)
     if inverted.batches is None:
         return SyntheticInputs(drawn, ONLY_INVERTED.format(why=inverted.why_not))
-    return SyntheticInputs(inverted.batches, matching=inverted.batches if budget.convolutions else None)
+    matching = inverted.batches if budget.convolutions else None
+    return SyntheticInputs(inverted.batches, matching=matching, chosen=str(inverted.assigned))
 
 
 def _first(batches: Batches, samples: int) -> Batches:
