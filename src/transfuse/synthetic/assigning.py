@@ -24,7 +24,7 @@ ANOTHERS = -100  # in place of a class where a sample is another network's: cros
 # Of the probability that the network which is surest of a class comes to, on average. Networks that were never shown a
 # class came to 2 to 45 % of it, others to two thirds or more; see docs/notes/data.md.
 KNOWN = 0.5
-SEEN = 0.5  # probability that some network must come to, on average: of a class that none sees, nothing is told
+SEEN = 0.25  # probability that some network must come to, on average: of a class that none sees, nothing is told
 SHOWN = 6  # runs of classes that are told of each network: more are not read
 
 
