@@ -4,7 +4,10 @@ On drawn inputs most networks say the same of every sample, and use little of wh
 of gradient descent change that: each sample is moved until all networks give the class that it was assigned, class
 after class. What the layers see then is nearer to what they see on data; neither labels nor data are needed. This is
 the inversion of networks of DeepInversion (Yin et al. 2020, arXiv:1912.08795) without its priors on images, and with
-several networks that have to agree. Networks that know different classes cannot: they take turns (`assigning`).
+several networks that have to agree.
+
+Networks that know different classes (`classes`) cannot agree. Inputs are then inverted for one network at a time, with
+the classes that it knows, and each network gets as many as all of them would share otherwise: that takes as long.
 
 In: networks that can be run with gradients, and batches of drawn inputs. Out: batches, or why there are none: what
 comes out first is no [samples, classes], there are no inputs of floats, or there are no gradients. Not here: how inputs
@@ -27,7 +30,7 @@ from ..errors import InputError
 from ..modules import are_class_scores, first_line, tensors_in
 from ..progress import unwatched
 from ..types import Watch
-from .assigning import ANOTHERS, TOGETHER, Assigned, known_classes
+from .classes import Known, known_classes
 
 INVERSION_STEPS = 20  # of Adam, for each batch: after these, networks were found to see the assigned classes
 RATE = 0.1  # of Adam: how far a step goes, in root mean squares of the input
@@ -40,12 +43,12 @@ class Inverted:
     Args:
         batches: The inputs; nothing if they could not be made.
         why_not: What stood in the way, for the user to read; empty if nothing did.
-        assigned: Which classes the networks are to see in them.
+        known: For each network the classes that it knows, where that was found to differ; else empty.
     """
 
     batches: Batches | None = None
     why_not: str = ""
-    assigned: Assigned = TOGETHER
+    known: Known = ()
 
 
 def inverted_inputs(
@@ -53,40 +56,53 @@ def inverted_inputs(
 ) -> Inverted:
     """Drawn inputs, moved until every network sees an assigned class in each sample.
 
-    Where it turns out that networks know different classes, they are moved once more: each sample until one of the
-    networks, in turn, sees a class that it knows, whatever the others see.
+    Where networks turn out to know different classes, they are moved once more: for one network at a time.
 
     Args:
         models: Networks of one architecture, in evaluation mode.
         drawn: From `drawn_inputs`: a batch holds a tree of tensors, samples along the first axis of the outputs.
         watch: Is told of each batch.
-        apart: Whether the networks have outputs for different classes, so that they take turns, each with all its own.
+        apart: Whether the networks have outputs for different classes: inputs are moved for one at a time at once.
     """
     if apart:
-        return _inverted(models, drawn, watch, Assigned(((),) * len(models)))
-    together = _inverted(models, drawn, watch, TOGETHER)
-    if together.batches is None:
+        return _one_at_a_time(models, drawn, watch, [()] * len(models))
+    together = _inverted(models, drawn, watch)
+    if together.batches is None or len(models) < 2:
         return together
-    own = known_classes(models, together.batches, _scores)
-    return _inverted(models, drawn, watch, Assigned(own)) if own else together
+    with torch.no_grad():
+        known = known_classes([torch.cat([_scores(batch.run(each)) for batch in together.batches]) for each in models])
+    return replace(_one_at_a_time(models, drawn, watch, known), known=known) if known else together
 
 
-def _inverted(models: Sequence[nn.Module], drawn: Batches, watch: Watch, assigned: Assigned) -> Inverted:
-    """Drawn inputs, moved until networks see the classes that are assigned."""
+def _one_at_a_time(
+    models: Sequence[nn.Module], drawn: Batches, watch: Watch, classes: Sequence[Sequence[int]]
+) -> Inverted:
+    """Drawn inputs, moved for each network alone: all batches of the first, then all of the next.
+
+    In this order each network has batches that judge, if it has five or more in all.
+    """
+    parts = [_inverted([model], drawn, watch, own) for model, own in zip(models, classes, strict=True)]
+    found = [content for part in parts if part.batches is not None for content in part.batches.data]
+    why_not = next((part.why_not for part in parts if part.batches is None), "")
+    return Inverted(why_not=why_not) if why_not else Inverted(replace(drawn, data=found, count=len(found)))
+
+
+def _inverted(models: Sequence[nn.Module], drawn: Batches, watch: Watch, classes: Sequence[int] = ()) -> Inverted:
+    """Drawn inputs, moved until all networks see one of some classes after another; without any, of all that exist."""
     found = []
     for number, content in enumerate(drawn.data):
         try:
             with torch.inference_mode(mode=False), torch.enable_grad(), torch.backends.cudnn.flags(enabled=False):
-                found.append(_moved(models, drawn, content, number, assigned))
+                found.append(_moved(models, drawn, content, number, classes))
         except InputError as error:
             return Inverted(why_not=str(error))
         except Exception as error:  # the networks' own code runs here, and may raise anything: it is told
             return Inverted(why_not=f"they cannot be run with gradients ({first_line(error)})")
         watch("inverting inputs", len(found), drawn.count)
-    return Inverted(replace(drawn, data=found), assigned=assigned)
+    return Inverted(replace(drawn, data=found))
 
 
-def _moved(models: Sequence[nn.Module], drawn: Batches, content: Any, number: int, assigned: Assigned) -> Any:
+def _moved(models: Sequence[nn.Module], drawn: Batches, content: Any, number: int, classes: Sequence[int]) -> Any:
     """One batch after all steps of gradient descent.
 
     Raises:
@@ -106,9 +122,7 @@ def _moved(models: Sequence[nn.Module], drawn: Batches, content: Any, number: in
         # Copies: a network may write to its inputs.
         given = [own[place].clone() if place in own else value for place, value in enumerate(values)]
         scores = [_scores(drawn.forward(model, pytree.tree_unflatten(given, tree))) for model in models]
-        samples = number * len(scores[0]) + torch.arange(len(scores[0]), device=scores[0].device)
-        wanted = [assigned.classes(network, samples, each.shape[1]) for network, each in enumerate(scores)]
-        loss = torch.stack(list(map(_distance, scores, wanted))).sum()
+        loss = torch.stack([_distance(each, number, classes) for each in scores]).sum()
         if not bool(loss.isfinite()):
             raise InputError("they give NaN or infinity on inputs like the example")
         slopes = torch.autograd.grad(loss, list(own.values()), allow_unused=True)
@@ -133,7 +147,9 @@ def _scores(outputs: Any) -> Tensor:
     return floats[0]
 
 
-def _distance(scores: Tensor, wanted: Tensor) -> Tensor:
-    """How far scores are from saying the wanted classes, on average over the samples in which some are wanted."""
-    count = (wanted != ANOTHERS).sum().clamp_min(1)
-    return F.cross_entropy(scores.float(), wanted, ignore_index=ANOTHERS, reduction="sum") / count
+def _distance(scores: Tensor, number: int, classes: Sequence[int]) -> Tensor:
+    """How far scores are from saying one class after another; each batch goes on where the one before it ended."""
+    count = len(scores)
+    own = torch.tensor(classes or range(scores.shape[1]), device=scores.device)
+    places = number * count + torch.arange(count, device=scores.device)
+    return F.cross_entropy(scores.float(), own[places % len(own)])

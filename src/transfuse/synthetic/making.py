@@ -21,6 +21,7 @@ from ..modules import Arguments, cause_of, is_half, numbers_in, undisturbed, unw
 from ..progress import Progress, watching
 from .budget import FEWEST, MOST_IMAGES, SAMPLES, Budget, convolves, effort
 from .choosing import ChosenImages, chosen_images
+from .classes import told_known
 from .inversion import Inverted, inverted_inputs
 from .noise import drawn_inputs
 from .sampling import SAMPLED, Language, sampled_inputs
@@ -183,7 +184,7 @@ def _inverted(
     if inverted.batches is None:
         return SyntheticInputs(drawn, ONLY_INVERTED.format(why=inverted.why_not))
     matching = inverted.batches if budget.convolutions else None
-    return SyntheticInputs(inverted.batches, matching=matching, chosen=str(inverted.assigned))
+    return SyntheticInputs(inverted.batches, matching=matching, chosen=told_known(inverted.known))
 
 
 def _first(batches: Batches, samples: int) -> Batches:
