@@ -59,6 +59,8 @@ def test_which_classes_are_shown_to_which_model_is_told():
     told += "model 1 knows 0-2; model 2 knows 0, 3-5"
     assert SyntheticInputs.of(models, Arguments.of(X), plain=False, data=False, seed=0).chosen == told
     assert told in transfuse.fuse(models, X, correct="refit").correction.note
+    beside = SyntheticInputs.of(models, Arguments.of(X), plain=False, data=True, seed=0)
+    assert (beside.chosen, beside.batches.count) == ("", 5)
     assert told_known(()) == ""
     many = told_known((tuple(range(0, 40, 2)), ()))
     assert many.endswith("model 1 knows 0, 2, 4, 6, 8, 10, ...; model 2 knows none of them")

@@ -52,7 +52,7 @@ class Inverted:
 
 
 def inverted_inputs(
-    models: Sequence[nn.Module], drawn: Batches, watch: Watch = unwatched, *, apart: bool = False
+    models: Sequence[nn.Module], drawn: Batches, watch: Watch = unwatched, *, apart: bool = False, tell: bool = True
 ) -> Inverted:
     """Drawn inputs, moved until every network sees an assigned class in each sample.
 
@@ -63,11 +63,12 @@ def inverted_inputs(
         drawn: From `drawn_inputs`: a batch holds a tree of tensors, samples along the first axis of the outputs.
         watch: Is told of each batch.
         apart: Whether the networks have outputs for different classes: inputs are moved for one at a time at once.
+        tell: Whether networks that know different classes are told from others; else inputs are moved for all at once.
     """
     if apart:
         return _one_at_a_time(models, drawn, watch, [()] * len(models))
     together = _inverted(models, drawn, watch)
-    if together.batches is None or len(models) < 2:
+    if together.batches is None or not tell or len(models) < 2:
         return together
     with torch.no_grad():
         known = known_classes([torch.cat([_scores(batch.run(each)) for batch in together.batches]) for each in models])

@@ -145,7 +145,8 @@ class SyntheticInputs:
                 return SyntheticInputs(why_not=WITHOUT.format(cause=cause_of(error)))
             too_long = "" if budget.inverted else TOO_LONG.format(fewest=FEWEST, effort=effort(models[0]))
             if chosen is None or chosen.images is None:
-                found = _inverted(models, drawn, budget, too_long, progress, apart=apart)
+                # Beside data it was not found to matter which classes networks know, and it takes longer.
+                found = _inverted(models, drawn, budget, too_long, progress, apart=apart, tell=not data)
             else:
                 found = SyntheticInputs(drawn, too_long, matching=_first(drawn, budget.images))
             assert found.batches is not None, "there are inputs, though maybe of less use"
@@ -173,14 +174,15 @@ def _drawn(
     return drawn_inputs(models, example, samples=budget.images or budget.samples, seed=seed, images=chosen.images)
 
 
-def _inverted(
-    models: Sequence[nn.Module], drawn: Batches, budget: Budget, too_long: str, progress: Progress, *, apart: bool
-) -> SyntheticInputs:
+def _inverted(  # noqa: PLR0913
+    models: Sequence[nn.Module], drawn: Batches, budget: Budget, too_long: str, progress: Progress, *, apart: bool,
+    tell: bool,
+) -> SyntheticInputs:  # fmt: skip
     """Noise, inverted; or noise as it was drawn, and why it could not be inverted."""
     inverted = Inverted(why_not=too_long)
     if budget.inverted:
         with watching(progress, "inputs") as watch:
-            inverted = inverted_inputs(models, drawn, watch, apart=apart)
+            inverted = inverted_inputs(models, drawn, watch, apart=apart, tell=tell)
     if inverted.batches is None:
         return SyntheticInputs(drawn, ONLY_INVERTED.format(why=inverted.why_not))
     matching = inverted.batches if budget.convolutions else None
