@@ -22,6 +22,7 @@ from ..modules import Arguments, can_be_corrected, cause_of, numbers_in, tensors
 from ..progress import Progress, watching
 from .budget import FEWEST, MOST_IMAGES, SAMPLES, Budget, convolves, effort
 from .choosing import ChosenImages, chosen_images
+from .classes import told_known
 from .inversion import Inverted, inverted_inputs
 from .noise import drawn_inputs
 from .sampling import SAMPLED, Language, sampled_inputs
@@ -101,7 +102,8 @@ class SyntheticInputs:
         why_not: Why there are none, for the user to read.
         matching: Those of them by which units are matched too. That was found to pay for convolutions, and to make no
             difference for other networks.
-        chosen: Which images or texts they are, and why; empty if they are noise.
+        chosen: Which images or texts they are, and why; or which classes noise shows to which model, where these know
+            different ones.
     """
 
     batches: Batches | None = None
@@ -145,13 +147,14 @@ class SyntheticInputs:
                 return SyntheticInputs(why_not=WITHOUT.format(cause=cause_of(error)))
             too_long = "" if budget.inverted else TOO_LONG.format(fewest=FEWEST, effort=effort(models[0]))
             if chosen is None or chosen.images is None:
-                found = _inverted(models, drawn, budget, too_long, progress, apart=apart)
+                # Beside data it was not found to matter which classes networks know, and it takes longer.
+                found = _inverted(models, drawn, budget, too_long, progress, apart=apart, tell=not data)
             else:
                 found = SyntheticInputs(drawn, too_long, matching=_first(drawn, budget.images))
             assert found.batches is not None, "there are inputs, though maybe of less use"
             of_no_use = found.why_not if budget.convolutions and not plain else ""
             why_not = of_no_use or _unusable(models, found.batches)
-        told = "" if chosen is None else str(chosen)
+        told = "; ".join(filter(None, ["" if chosen is None else str(chosen), found.chosen]))
         return SyntheticInputs(why_not=why_not) if why_not else replace(found, why_not="", chosen=told)
 
 
@@ -183,17 +186,19 @@ def _drawn(
     return drawn_inputs(models, example, samples=budget.images or budget.samples, seed=seed, images=chosen.images)
 
 
-def _inverted(
-    models: Sequence[nn.Module], drawn: Batches, budget: Budget, too_long: str, progress: Progress, *, apart: bool
-) -> SyntheticInputs:
+def _inverted(  # noqa: PLR0913
+    models: Sequence[nn.Module], drawn: Batches, budget: Budget, too_long: str, progress: Progress, *, apart: bool,
+    tell: bool,
+) -> SyntheticInputs:  # fmt: skip
     """Noise, inverted; or noise as it was drawn, and why it could not be inverted."""
     inverted = Inverted(why_not=too_long)
     if budget.inverted:
         with watching(progress, "inputs") as watch:
-            inverted = inverted_inputs(models, drawn, watch, apart=apart)
+            inverted = inverted_inputs(models, drawn, watch, apart=apart, tell=tell)
     if inverted.batches is None:
         return SyntheticInputs(drawn, ONLY_INVERTED.format(why=inverted.why_not))
-    return SyntheticInputs(inverted.batches, matching=inverted.batches if budget.convolutions else None)
+    matching = inverted.batches if budget.convolutions else None
+    return SyntheticInputs(inverted.batches, matching=matching, chosen=told_known(inverted.known))
 
 
 def _first(batches: Batches, samples: int) -> Batches:
