@@ -278,7 +278,8 @@ class Complex(nn.Module):
 @pytest.mark.parametrize("given", [{}, {"method": "wb"}, {"data": torch.randn(20, 3, dtype=torch.cfloat)}])
 def test_complex_networks_are_averaged_and_not_corrected(given):
     one, other = Complex(), Complex()
-    fusion = transfuse.fuse([one, other], torch.randn(5, 3, dtype=torch.cfloat), **given)
+    with pytest.warns(transfuse.TraceWarning, match="no unit of these networks can move"):
+        fusion = transfuse.fuse([one, other], torch.randn(5, 3, dtype=torch.cfloat), **given)
     mean = {name: (tensor + other.state_dict()[name]) / 2 for name, tensor in one.state_dict().items()}
     torch.testing.assert_close(dict(fusion.model.state_dict()), mean)
     assert fusion.correction.method == "none"

@@ -264,7 +264,8 @@ def _warning(
     if unclear:
         remedy = "write into the layout by hand how they move"
     else:
-        remedy = "say " + ("unused='fix'" if moved else "unused='move' where it shall move all the same")
+        other = "unused='fix'" if moved else "unused='move'"
+        remedy = f"pass layout=transfuse.trace(model, inputs, {other})"
     return (
         listing(f"the example inputs do not reach {shown} (a branch that is not taken, an unused layer):", problems)
         + f"\nPass example inputs that take these branches, delete what is never used, or {remedy}"
