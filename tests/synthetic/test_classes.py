@@ -25,7 +25,7 @@ def knowing(seed, *known):
 
 
 def inverted(models):
-    return inverted_inputs(models, drawn_inputs(models, Arguments.of(X), samples=120))
+    return inverted_inputs(models, drawn_inputs(models, Arguments.of(X), samples=60))
 
 
 def test_networks_are_asked_for_the_classes_that_they_know():
@@ -40,7 +40,7 @@ def test_one_at_a_time_each_network_sees_its_own_classes():
     assert [batch.judges for batch in found.batches] == [False, False, False, False, True] * 2
     for number, model in enumerate(models):
         seen = torch.cat([batch.run(model).argmax(1) for batch in found.batches][5 * number :][:5])
-        wanted = torch.tensor(found.known[number])[torch.arange(120) % 3]
+        wanted = torch.tensor(found.known[number])[torch.arange(60) % 3]
         assert float((seen == wanted).float().mean()) > 0.9
 
 

@@ -18,7 +18,7 @@ from torch import Tensor
 Known = tuple[tuple[int, ...], ...]  # for each network the classes that it knows
 
 # Of the probability that the network which is surest of a class comes to, on average. Networks that were never shown a
-# class came to 2 to 45 % of it, others to two thirds or more; see docs/notes/data.md.
+# class came to 2 to 45 % of it (weak ones to 67 %), pairs that know the same to 90 % or more; see docs/notes/data.md.
 KNOWN = 0.5
 SEEN = 0.25  # probability that some network must come to, on average: of a class that none sees, nothing is told
 SHOWN = 6  # runs of classes that are told of each network: more are not read
