@@ -330,3 +330,33 @@ def test_what_cannot_be_rebuilt_is_refused_before_the_work(make, said, monkeypat
     monkeypatch.setattr(transfuse.fusing.networks, "fused_states", lambda *_, **__: pytest.fail("work was done"))
     with pytest.raises(InputError, match=said):
         transfuse.fuse([make(), make()], X, target=2.0)
+
+
+class Through(nn.Module):
+    """Weights go through a function before they are applied."""
+
+    def __init__(self, function):
+        super().__init__()
+        self.up, self.down, self.function = nn.Linear(3, 5), nn.Linear(5, 2), function
+
+    def forward(self, x):
+        return nn.functional.linear(torch.tanh(self.up(x)), self.function(self.down.weight), self.down.bias)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [torch.exp, torch.sign, torch.square, lambda w: w.clamp(-1, 1), lambda w: (8 * w).round() / 8,
+     lambda w: w / w.abs().max(), lambda w: w / w.abs().mean()],
+)  # fmt: skip
+def test_weights_that_go_through_a_function_are_not_split(function):
+    net = Through(function)
+    assert transfuse.trace(net, X).reduced["up.out"].startswith("summed by aten.linear")
+    with pytest.raises(InputError, match=r"space up\.out cannot grow from 5 to 10"):
+        transfuse.fuse([net], X, target=2.0)
+
+
+@pytest.mark.parametrize("function", [torch.relu, torch.neg, lambda w: w / 3])
+def test_weights_that_go_through_a_homogeneous_function_are_split(function):
+    net = Through(function).double()
+    grown = transfuse.fuse([net], X.double(), target=2.0).model
+    torch.testing.assert_close(grown(X.double()), net(X.double()))

@@ -90,6 +90,8 @@ class Algebra:
         x = self.labels(value)
         for ids in x.units:
             self.registry.invariant(ids, signs=not odd, scales=not homogeneous)
+            if x.weight and not homogeneous:
+                self.registry.bend(ids)
         tags = tidy([*x.tags, self.tick()])
         return self._observed(replace(x, tags=tags, zero=x.zero if keeps_zero else None))
 
@@ -113,6 +115,9 @@ class Algebra:
     def join(self, *values: Value, kind: Join = "other") -> Labels:
         """An elementwise function of several values, with broadcasting."""
         result, *rest = [self.labels(value) for value in values]
+        if kind == "divide" and all(isinstance(value, Labels) and value.weight for value in values):
+            for ids in result.units:  # a weight over its own size, say, has none left
+                self.registry.bend(ids)
         for other in rest:
             result = self._join(result, other, kind)
         return result
@@ -125,6 +130,8 @@ class Algebra:
             y = replace(y, units=tuple(self.registry.inverse(ids) for ids in y.units))
         fields = self._merge([*x.units, *y.units], kind)
         self._constrain(fields, x, y, kind)
+        if x.weight and y.weight and shown:
+            self._bend(fields, x, y, kind)
         tags = tidy([*x.tags, *y.tags, self.tick()])
         both = Labels(tuple(shape), fields, tags, _joint_zero(x, y, kind), x.weight and y.weight)
         return self._observed(both, shown=shown)
@@ -169,6 +176,15 @@ class Algebra:
                 self.registry.invariant(ids, signs=True, scales=kind != "maximum")
             for value in (x, y):
                 self.registry.invariant(_alone(ids, value))
+
+    def _bend(self, fields: Iterable[Tensor], x: Labels, y: Labels, kind: Join) -> None:
+        """Note weights of which a function is taken that is not homogeneous, or of two of which a product is."""
+        for ids in fields:
+            if kind == "add":
+                for value in (x, y):
+                    self.registry.bend(_alone(ids, value))
+            elif kind in ("maximum", "other") or all(overlapping(each.units, support(ids)) for each in (x, y)):
+                self.registry.bend(ids)
 
     # -- axes ------------------------------------------------------------------------------------------------------
 
@@ -258,7 +274,7 @@ class Algebra:
         for value in [value for value in (x, y) if value.weight][-1:]:
             for ids in overlapping(value.units, summed):
                 self.registry.consume(ids)
-                over = "weights"
+                over = "sum" if self.registry.is_bent(ids) else "weights"
         product = self._join(x, y, "multiply", shown=False)
         return self.reduce(product, summed, odd=True, homogeneous=True, over=over)
 

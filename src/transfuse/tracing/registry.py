@@ -87,6 +87,7 @@ class Registry:
     equations: list[Equation] = field(default_factory=list)
     distinctions: list[Distinction] = field(default_factory=list)
     consumed: list[Ids] = field(default_factory=list)
+    bent: set[int] = field(default_factory=set)  # of weights that go through a function: a half of one is no half there
     shown: list[Showing] = field(default_factory=list)
     reductions: list[Reduction] = field(default_factory=list)
     lengths: set[int] = field(default_factory=set)  # of all axes of activations
@@ -169,6 +170,14 @@ class Registry:
     def consume(self, ids: Tensor) -> None:
         """The ids are on axes of weights that are summed over."""
         self.consumed.append(np.unique(present(ids)))
+
+    def bend(self, ids: Tensor) -> None:
+        """The ids are on axes of weights of which a function is taken that is not homogeneous."""
+        self.bent.update(np.unique(present(ids)).tolist())
+
+    def is_bent(self, ids: Tensor) -> bool:
+        """Whether some of the ids are on axes of such weights."""
+        return bool(self.bent) and not self.bent.isdisjoint(np.unique(present(ids)).tolist())
 
     def show(self, ids: Tensor, shape: Sequence[int], axes: Iterable[int]) -> None:
         """The ids are units of an activation of that shape, along these axes of it."""
