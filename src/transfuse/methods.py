@@ -221,7 +221,8 @@ def _layered(problem: Problem, rng: Random, watch: Watch, start: Start, matching
 
 
 def _activation(problem: Problem, rng: Random, watch: Watch, *, sweeps: int = 100) -> Found:
-    return jointly(problem, _unmatched(problem), signs=True, rng=rng, sweeps=sweeps, watch=watch)
+    start = anchored(problem, _unmatched(problem))  # inside of heads weights count, which need streams that are turned
+    return jointly(problem, start, signs=True, rng=rng, sweeps=sweeps, watch=watch)
 
 
 def _procrustes(problem: Problem, rng: Random, watch: Watch, *, sweeps: int = 100) -> Found:
