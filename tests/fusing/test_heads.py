@@ -11,7 +11,7 @@ from torch import nn
 import transfuse
 from transfuse.checkpoints import open_checkpoint
 from transfuse.fusing.heads import Heads, Joined
-from transfuse.fusing.joining import asked_models
+from transfuse.fusing.joining import asked_models, between_models
 from transfuse.lazy import as_lazy
 
 X = torch.randn(200, 6, generator=torch.Generator().manual_seed(0))
@@ -123,7 +123,21 @@ def test_inputs_are_found_to_ask_the_model_that_knows_them_in_any_shares(share, 
     truth = (torch.arange(400) >= 400 * share).long()
     sure = torch.stack([truth == 0, truth == 1])
     above = torch.where(sure, 5.0, 1.5) + torch.rand(2, 400, generator=random)
-    assert torch.equal(asked_models(above * torch.tensor([[1.0], [loud]])), truth)
+    for rule in (asked_models, between_models):
+        asked, heights = rule(above * torch.tensor([[1.0], [loud]]))
+        assert torch.equal(asked, truth)
+        assert heights[1] / heights[0] == pytest.approx(loud, rel=0.2)
+
+
+def test_a_model_that_is_surer_by_right_stays_surer():
+    truth = torch.arange(400) % 2
+    noise = torch.rand(2, 400, generator=torch.Generator().manual_seed(0))
+    # The second is surer where it is asked, and by as much less sure where it is not: both scales are the same.
+    above = torch.where(truth == torch.tensor([[0], [1]]), torch.tensor([[4.0], [8.0]]), torch.tensor([[2.0], [1.0]]))
+    (_, plain), (asked, middle) = (rule(above + 0.1 * noise) for rule in (asked_models, between_models))
+    assert plain[1] / plain[0] == pytest.approx(2.0, rel=0.05)
+    assert middle[1] / middle[0] == pytest.approx(1.0, rel=0.05)
+    assert torch.equal(asked, truth)
 
 
 def test_a_model_and_its_shuffled_twin_with_other_classes_share_one_trunk():
