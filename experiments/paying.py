@@ -21,12 +21,12 @@ Line = Mapping[str, Any]
 Accuracies = Mapping[int, float]  # by group
 BEGIN = "<!-- made by `python -m experiments page`: begin -->"
 END = "<!-- made by `python -m experiments page`: end -->"
-PROFILE = "cpu"
+PROFILES = ("hours", "cpu")  # whose lines are shown; what both have stands once, as the first has it
 # By the inputs that are given: the row of the control, the rows of fusions (the last one that was measured counts).
 GIVEN = {
-    "With 500 unlabeled inputs": ("control-500", ("auto-500", "refit-500", "selection-500")),
+    "With 500 unlabeled inputs": ("control-500", ("refit-500", "selection-500", "auto-500")),
     "With 100 unlabeled inputs": ("control-100", ("refit-100", "selection-100")),
-    "Without data": ("control", ("auto", "refit", "selection")),
+    "Without data": ("control", ("refit", "selection", "auto")),
 }
 HEAD = ["", "pairs", "better parent", "one parent, last layer refitted", "couplings only", "fused", "ensemble",
         "gain over what is kept"]  # fmt: skip
@@ -46,13 +46,13 @@ def filled(page: str, found: Sequence[Line]) -> str:
 
 def comparison(found: Sequence[Line]) -> str:
     """For each number of inputs a table: what is kept, what is fused, and the gain."""
-    own = [line for line in found if line["profile"] == PROFILE and "error" not in line]
     parts = []
     for title, (control, fusions) in GIVEN.items():
         rows: dict[str, list[str]] = {}  # by title: what two experiments have in common stands once
-        for cell, lines in _cells(own):
-            if (row := _row(cell, lines, control, fusions)) is not None:
-                rows.setdefault(cell.title, row)
+        for profile in PROFILES:
+            for cell, lines in _cells([line for line in found if line["profile"] == profile and "error" not in line]):
+                if (row := _row(cell, lines, control, fusions)) is not None:
+                    rows.setdefault(cell.title, row)
         parts += [f"\n### {title}\n\n{markdown([HEAD, *rows.values()])}"] if rows else []
     return "".join(parts)
 

@@ -40,8 +40,9 @@ def twin_of(original: Copied, kept: dict[int, object] | None = None) -> Copied:
         kept: What is not copied but shared, by `id`.
 
     Example:
-        >>> layer = nn.utils.weight_norm(nn.Linear(2, 3))
-        >>> layer.weight.grad_fn is None, twin_of(layer).weight.grad_fn is None
+        >>> layer = nn.Linear(2, 3)
+        >>> layer.seen = layer.weight.sum()  # as hooks keep activations
+        >>> layer.seen.grad_fn is None, twin_of(layer).seen.grad_fn is None
         (False, True)
     """
     with _Detaching():
