@@ -20,7 +20,7 @@ def parser() -> argparse.ArgumentParser:
     commands.add_parser("list", help="all experiments: their cells, base networks and rows")
     run = commands.add_parser("run", help="train or find base networks, fuse, measure; go on where a run was ended")
     run.add_argument("names", nargs="+", metavar="NAME", help="experiments, or all")
-    run.add_argument("--profile", default="smoke", choices=("smoke", "cpu", "paper"))
+    run.add_argument("--profile", default="smoke", choices=("smoke", "cpu", "hours", "paper"))
     run.add_argument("--seeds", nargs="+", type=int, metavar="N", help="numbers of groups (pairs), from 0")
     run.add_argument("--cells", nargs="+", default=[], metavar="TEXT", help="only cells with one of these texts")
     run.add_argument("--rows", nargs="+", default=[], metavar="ROW", help="only these rows")
