@@ -13,7 +13,7 @@ from .federated import CELLS as FEDERATED
 from .joined import CELLS as JOINED
 from .records import Cell, Experiment
 from .rows import CORRECTED, ENDS, SELECTED, UNLABELED, WIDER
-from .wide import CURVES
+from .wide import CURVES, TRAINED
 
 OURS = ("better", "control", "control-500", "auto-plain", "auto", "auto-500", *SELECTED, "ensemble", "mean")
 SAME = ("base", "vanilla", "fedma", "ot", "wb", *OURS)
@@ -100,6 +100,7 @@ EXPERIMENTS: dict[str, Experiment] = {
     "widths": Experiment("Between one width and two", CURVES["widths"], apart=True),
     "images": Experiment("Numbers of unlabeled images", CURVES["images"], apart=True),
     "synthetic": Experiment("Numbers of synthetic images", CURVES["synthetic"], apart=True),
+    "epochs": Experiment("Barriers by the length of training", TRAINED),
     "landscapes": Experiment(
         "Figures 1, 3 and the appendix's: barriers and planes",
         (

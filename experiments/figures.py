@@ -26,9 +26,10 @@ AXES = {
     "widths": "width of the result, in widths of a parent",
     "images": "number of unlabeled images",
     "synthetic": "number of synthetic images",
+    "epochs": "epochs of training",
 }
 IN_ERRORS = ("table3", "many")  # errors there go from one percent to most: on a logarithmic scale
-BY_FACTORS = ("images", "synthetic")  # the horizontal axis there is logarithmic
+BY_FACTORS = ("images", "synthetic", "epochs")  # the horizontal axis there is logarithmic
 SHOWN = {False: ("error", "test error, %"), True: ("loss", "test loss, nats")}  # of classes, and of texts
 ERRORS = (1, 2, 5, 10, 20, 50)
 
@@ -68,10 +69,9 @@ def _curves(found: Sequence[Line]) -> Iterator[tuple[str, Any]]:
         with style.context(["default", plots.STYLE]):
             figure = Figure(figsize=(plots.HALF_COLUMN, 2.6), layout="constrained")
             axes = figure.subplots()
-            rows = [row for row in ROWS if any(line["row"] == row for line in own)]
             errors = experiment in IN_ERRORS
-            for number, row in enumerate(rows):
-                _curve(axes, number, ROWS[row].title, [line for line in own if line["row"] == row], errors=errors)
+            for number, (title, points) in enumerate(_series(own).items()):
+                _curve(axes, number, title, points, errors=errors)
             axes.set_xlabel(AXES[experiment])
             places = sorted({line["place"] for line in own})
             if experiment in BY_FACTORS:
@@ -83,16 +83,30 @@ def _curves(found: Sequence[Line]) -> Iterator[tuple[str, Any]]:
                 axes.set_yscale("log")
                 axes.set_yticks(ERRORS, [f"{error:g}" for error in ERRORS])
                 axes.minorticks_off()
-            axes.set_ylabel(f"test {'error' if errors else 'accuracy'}, %")
+            between = any("landscape" in line for line in own)
+            axes.set_ylabel("barrier, %" if between else f"test {'error' if errors else 'accuracy'}, %")
             axes.set_title(family)
             figure.legend(loc="outside lower center", ncols=2, fontsize=6)
         yield slug(experiment, family, profile), figure
 
 
-def _curve(axes: Any, number: int, title: str, own: Sequence[Line], *, errors: bool) -> None:
-    """Means of accuracies or errors over groups, with bars of one standard deviation."""
-    places = sorted({line["place"] for line in own})
-    groups = [[line["metrics"]["accuracy"] for line in own if line["place"] == place] for place in places]
+def _series(own: Sequence[Line]) -> dict[str, list[tuple[float, float]]]:
+    """What is drawn, by title: places and values. Accuracies; or barriers, where lines have them."""
+    between = [line for line in own if "landscape" in line]
+    found: dict[str, list[tuple[float, float]]] = {}
+    for row in (row for row in ROWS if any(line["row"] == row for line in between or own)):
+        mine, title = [line for line in between or own if line["row"] == row], ROWS[row].title
+        shown = {title: "accuracy"}
+        if between:
+            shown = {"as trained": "barrier as trained", f"aligned by {title}": "barrier aligned"}
+        found |= {name: [(line["place"], line["metrics"][key]) for line in mine] for name, key in shown.items()}
+    return found
+
+
+def _curve(axes: Any, number: int, title: str, points: Sequence[tuple[float, float]], *, errors: bool) -> None:
+    """Means of values over groups, with bars of one standard deviation."""
+    places = sorted({place for place, _ in points})
+    groups = [[value for where, value in points if where == place] for place in places]
     groups = [[100 - value for value in values] for values in groups] if errors else groups
     means = [statistics.mean(values) for values in groups]
     bars = [statistics.stdev(values) if len(values) > 1 else 0.0 for values in groups]
@@ -104,7 +118,7 @@ def _curve(axes: Any, number: int, title: str, own: Sequence[Line], *, errors: b
 def _landscapes(found: Sequence[Line]) -> Iterator[tuple[str, Any]]:
     """For each cell the barriers of all rows, and for each row the plane if it has one; of the first group there."""
     for experiment in EXPERIMENTS.values():
-        for cell in experiment.cells:
+        for cell in (cell for cell in experiment.cells if cell.place is None):
             for profile in sorted({line["profile"] for line in found}):
                 own = [
                     line

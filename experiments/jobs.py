@@ -59,8 +59,8 @@ class Job:
 
     @property
     def pictured(self) -> bool:
-        """Whether a landscape has its plane."""
-        return self.group == PICTURED
+        """Whether a landscape has its plane; one of many points on a curve has none."""
+        return self.group == PICTURED and self.cell.place is None
 
     def configuration(self) -> dict[str, Any]:
         """All that decides the result, beside base networks from elsewhere."""

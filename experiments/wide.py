@@ -1,12 +1,13 @@
-"""Curves: accuracy by the width of the result, by the number of unlabeled images, by that of synthetic images.
+"""Curves: accuracy by the width of the result and by numbers of images, barriers by the length of training.
 
-In: nothing. Out: `SETTINGS` and `CURVES`, for `profiles` and `catalogue`. Networks are small convolutional ones that
-one core trains in two minutes, in every profile but `smoke`.
+In: nothing. Out: `SETTINGS`, `CURVES` and `TRAINED`, for `profiles` and `catalogue`. Images are unlabeled or synthetic.
+Networks are small convolutional ones that one core trains in minutes, in every profile but `smoke`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 from .records import Amount, Build, Cell, Data, Setting, Training
 
@@ -19,10 +20,16 @@ SETTINGS = {
     ),
     "cifar10-resnet8": Setting(Build("resnet8", {"width": 8}), Data("cifar10"), RESNET, NETWORKS),
 }
+EPOCHS = (1, 2, 4, 8, 16)  # each a whole cycle of the rate, to its end
+SETTINGS |= {
+    f"cifar10-cnn-{epochs}-epochs": replace(SETTINGS["cifar10-cnn"], training=replace(CNN, epochs=epochs))
+    for epochs in EPOCHS
+}
 FAMILIES = {"cifar10-cnn": "CIFAR-10 CNN", "cifar10-resnet8": "CIFAR-10 ResNet8, batch norm"}
 WIDTHS = (1.0, 1.25, 1.5, 1.75, 2.0)
 IMAGES = (10, 30, 100, 300, 500, 1000, 2000)
 SYNTHETIC = (100, 300, 1000, 1500, 3000)
+BARRIERS = ("plane-rebasin", "plane-auto")
 ALIKE = ("base", "ensemble")  # rows that are the same in all cells of a family, as lines to compare with
 
 
@@ -42,3 +49,13 @@ CURVES: dict[str, tuple[Cell, ...]] = {
         _cells("synthetic images", (Amount(synthetic=each) for each in SYNTHETIC), ("auto-plain", "auto", "distilled"))
     ),
 }
+TRAINED = tuple(
+    Cell(
+        f"CIFAR-10 CNN, {epochs} epochs",
+        (f"cifar10-cnn-{epochs}-epochs",),
+        ("base", *BARRIERS),
+        place=epochs,
+        family="CIFAR-10 CNN",
+    )
+    for epochs in EPOCHS
+)
