@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 from .records import Build, Cell, Classes, Data, Setting, Training
 from .rows import BY_FEW, CONTROLS, MADE, MATCHED
 
-NETWORKS = 6  # of every setting: three pairs
+NETWORKS = 9  # that know all classes: three triples; pairs are made of the same ones
+HALVES = 6  # that know one half: three pairs, for seeds are counted over both halves
 TRAINING = Training("adam", 2e-3, epochs=3, batch=128, schedule="cycle", clip=1.0)
 WRITING = replace(TRAINING, rate=3e-3, epochs=1, batch=32)
 TEXTS = Data("agnews", "characters", train=40_000, test=500, validation=500, length=64)
@@ -59,7 +60,7 @@ def _settings(name: str, kind: Kind) -> Iterator[tuple[str, Setting]]:
     yield name, Setting(kind.network, kind.data, kind.training, NETWORKS)
     for part, classes in (("a", range(half)), ("b", range(half, kind.classes))):
         data = replace(kind.data, skill=Classes(tuple(classes)))
-        yield f"{name}-halves-{part}", Setting(kind.network, data, kind.training, NETWORKS)
+        yield f"{name}-halves-{part}", Setting(kind.network, data, kind.training, HALVES)
 
 
 def _cells(name: str, kind: Kind) -> Iterator[Cell]:

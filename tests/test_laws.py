@@ -3,17 +3,21 @@
 By default a law is tried on some networks; the marked run goes over all of them.
 """
 
-from itertools import pairwise
+from dataclasses import replace
+from itertools import pairwise, product
 
 import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch.utils import _pytree as pytree
 
 import transfuse
+from transfuse import Permutation, Rotation
+from transfuse.layout import Framed, random_elements
 from transfuse.lazy import as_lazy
-from zoo import ZOO
+from zoo import ZOO, call
 from zoo_problems import another, assert_same_function, moved_twin, sample, states_of, with_weights
 
 NAMES = [row.name for row in ZOO]
@@ -192,12 +196,62 @@ def test_a_rotated_copy_with_its_heads_mixed_inside_is_found(name, seed, method,
     model, layout, inputs = sample(name)
     assert layout.rotating
     twin = moved_twin(model, layout, seed)
-    data = {"data": [inputs]} if by_data and method == "auto" else {}
+    data = {"data": [inputs], "forward": call} if by_data and method == "auto" else {}
     fusion = transfuse.fuse([model, twin], layout=layout, method=method, correct="none", **data)
     assert_same_function(model, fusion.model, inputs)
     for aligned in fusion.aligned:
         assert_same_function(model, aligned, inputs)
     assert all(bool((fusion.model.state_dict()[fold.gain] == 1).all()) for fold in layout.folds)
+
+
+def twenty(inputs):
+    """Twenty inputs like an example, drawn anew: normal floats, tokens of the range that the example has."""
+    rng = torch.Generator().manual_seed(7)
+
+    def drawn(example):
+        shape = (20, *example.shape[1:])
+        if example.is_floating_point():
+            return torch.randn(shape, generator=rng, dtype=example.dtype)
+        return torch.randint(int(example.max()) + 1, shape, generator=rng)
+
+    return pytree.tree_map(drawn, inputs)
+
+
+def rotated_shuffled_and_mixed(model, layout, seed):
+    """Copies that compute the same: streams rotated; heads shuffled; heads mixed inside; all of it, and units moved."""
+    every = random_elements(layout, layout.units, np.random.default_rng(seed))
+    streams = {name: each for name, each in every.items() if isinstance(each, Rotation)}
+    heads = {name: each for name, each in every.items() if isinstance(each, Framed)}
+    shuffled = {name: each.permutation for name, each in heads.items()}
+    mixed = {name: replace(each, permutation=Permutation(range(each.width))) for name, each in heads.items()}
+    chosen = [each for each in (streams, shuffled, mixed) if each]
+    return [with_weights(model, transfuse.permute(model.state_dict(), layout, each)) for each in (*chosen, every)]
+
+
+BY = {  # what the copies are found by
+    "weights": {"terms": "weights"},
+    "20 inputs": {},  # by default weights count beside the activations
+    "activations of 20 inputs": {"terms": "activations"},
+}
+QUICK = {("llama", "none"), ("embedding_tied", "none"), ("embedding_tied", None)}
+
+
+def copied():
+    """Networks, what they are found by, and corrections; None: the default, which takes most of the time."""
+    for name, by, correct in product(ROTATING, BY, ("none", None)):
+        quick = (name, correct) in QUICK or (name, by, correct) == ("llama", "20 inputs", None)
+        yield pytest.param(name, by, correct, marks=() if quick else pytest.mark.long)
+
+
+@pytest.mark.parametrize(("name", "by", "correct"), list(copied()))
+def test_copies_that_are_rotated_shuffled_and_mixed_are_the_network(name, by, correct):
+    """To 1e-5 and on inputs that were not given, by weights alone and by 20 inputs, corrected as by default or not."""
+    model, layout, inputs = sample(name)
+    copies = rotated_shuffled_and_mixed(model, layout, 0)
+    data = {} if by == "weights" else {"data": [twenty(inputs)], "forward": call}
+    fusion = transfuse.fuse([model, *copies], inputs, layout=layout, correct=correct, **BY[by], **data)
+    for each in (fusion.model, *fusion.aligned):
+        assert_same_function(model, each, inputs)
 
 
 @settings(max_examples=3)

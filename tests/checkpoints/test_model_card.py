@@ -49,6 +49,16 @@ def test_every_task_is_told_by_the_class():
     )
 
 
+@pytest.mark.parametrize(
+    ("verb", "words"), [("fuse", "a.out, b.out; norms over these are folded"), ("align", "b.out\n")]
+)
+def test_units_that_were_rotated_are_told(verb, words):
+    text = card(replace(MADE, verb=verb, rotated=("a.out", "b.out")), "x.pt")
+    assert "\n- Rotated, and not only permuted, were the units of a.out, " in text
+    assert words in text
+    assert "Rotated" not in card(replace(MADE, verb=verb), "x.pt")
+
+
 def test_files_without_transformers_are_of_pytorch():
     assert header(card(made_of(MIT), "x.pt"))["library_name"] == "pytorch"
 

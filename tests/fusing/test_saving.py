@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 import transfuse
+from attention import INPUTS, PLACES, PRE_NORM
 from transfuse import InputError
 from transfuse.checkpoints import open_checkpoint
 
@@ -34,6 +35,15 @@ def test_a_fusion_is_saved_whole_and_loaded_by_anybody(tmp_path, ending):
     assert [each.name for each in tmp_path.iterdir()] == [path.name]
     told = open_checkpoint(path).provenance
     assert (told["method"], told["seed"], [each["weight"] for each in told["sources"]]) == ("auto", 7, [0.75, 0.25])
+
+
+def test_a_file_says_which_units_were_rotated(tmp_path):
+    torch.manual_seed(0)
+    models = [PRE_NORM["rms"]().eval() for _ in range(2)]
+    for method, rotated in (("procrustes", ["positions.out"]), ("rebasin", [])):
+        fusion = transfuse.fuse(models, torch.randn(2, PLACES, INPUTS), method=method, correct="none")
+        fusion.save(tmp_path / "ab.safetensors")
+        assert open_checkpoint(tmp_path / "ab.safetensors").provenance["rotated"] == rotated
 
 
 @pytest.mark.parametrize("name", ["ab", "ab.onnx", "ab.pt2", "no/ab.pt"])

@@ -249,7 +249,7 @@ def test_a_rotation_of_a_space_that_allows_none_is_refused():
 
 @pytest.mark.parametrize("whole", [True, False])
 def test_a_post_norm_stream_may_be_negated_as_a_whole_which_the_layout_does_not_say(whole):
-    """A stated limit: one sign is one bit beside the n! orders of the units, and a matching gains nothing from it."""
+    """A stated limit: networks that were trained apart have no sign in common, so a matching gains nothing from it."""
     model, x = built(nn.LayerNorm, after=True)
     layout = transfuse.trace(model, x)
     assert layout["positions.out"].symmetry == Symmetry()

@@ -22,6 +22,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 
 from ..modules import live_tensors
+from .attending import ATTENTION, SOFTMAX, pattern_of
 from .moves import DROPOUTS, MOVES, Moved, opened
 from .recurrence import STEPS, Recurrence, layers, slopes
 from .replaying import KEPT, Replay
@@ -71,6 +72,8 @@ class Seen:
         straight: What comes out is also used past that function. Known only when a whole run is observed.
         shared: The weight, or what comes out before the norm, is also used in another way (as an embedding, by a skip):
             a change would be felt there. Known only when a whole run is observed.
+        pattern: How the heads whose values it reads attend, [..., heads, places, places]. Known only where it is asked
+            for, and attention comes right before.
     """
 
     name: str
@@ -86,6 +89,7 @@ class Seen:
     then: Callable[[Tensor], Tensor] | None = None
     straight: bool = False
     shared: bool = False
+    pattern: Tensor | None = None
 
     @property
     def tensors(self) -> tuple[str, ...]:
@@ -113,7 +117,7 @@ class Seen:
 
     def without_values(self) -> Seen:
         """The site with nothing of what went in and came out, to be kept where only its weights count."""
-        return replace(self, inputs=self.inputs.new_empty(0), output=self.output.new_empty(0), rest=None)
+        return replace(self, inputs=self.inputs.new_empty(0), output=self.output.new_empty(0), rest=None, pattern=None)
 
     def squared_slopes(self, pre_activations: Tensor) -> Tensor:
         """Squared slopes of the nonlinearity that follows, where it sees these pre-activations."""
@@ -139,15 +143,26 @@ def observe(
         gradients: Whether what is seen can be traced back to the weights.
         replay: What the network gave on the same inputs before, so that only what has changed is computed.
     """
-    mode = _Observer(model, only, calls, replay)
+    return _shown(_Observer(model, only, calls, replay), model, call, gradients=gradients)
+
+
+def observe_attending(model: nn.Module, call: Callable[[nn.Module], Any]) -> list[Seen]:
+    """The sites of a network in one run; those that read what heads of attention write tell how these attend."""
+    return _shown(_Observer(model, None, None, None, patterns=True), model, call)
+
+
+def _shown(
+    mode: _Observer, model: nn.Module, call: Callable[[nn.Module], Any], *, gradients: bool = False
+) -> list[Seen]:
+    """What an observer sees in one run."""
     try:
         with torch.set_grad_enabled(gradients):
             with mode:
                 result = call(model)
             mode.use(pytree.tree_leaves(result))
             mode.close(list(mode.open))
-        if replay:
-            replay.complete = True
+        if mode.replay:
+            mode.replay.complete = True
     except _Enough:
         pass
     return [
@@ -182,8 +197,12 @@ class _Enough(BaseException):
 class _Observer(TorchFunctionMode):
     """Sees each function that the network calls. A site is open until its output goes elsewhere."""
 
-    def __init__(self, model: nn.Module, only: str | None, calls: int | None, replay: Replay | None) -> None:
+    def __init__(
+        self, model: nn.Module, only: str | None, calls: int | None, replay: Replay | None, *, patterns: bool = False
+    ) -> None:
         super().__init__()
+        self.patterns = patterns
+        self.pattern: Tensor | None = None  # of attention that was seen since the last layer
         tensors = live_tensors(model)
         self.names = {id(tensor): name for name, tensor in reversed(tensors.items())}
         self.only, self.calls, self.replay = only, calls, replay
@@ -217,12 +236,16 @@ class _Observer(TorchFunctionMode):
         then = None if self.moved.keys() & set(taken) else _nonlinearity(name, func, args, kwargs)
         bent = [self.open[key] for key in taken if then]
         self.close(taken, then)
+        if self.patterns and name == ATTENTION:
+            self.pattern = pattern_of(func, args, kwargs)
         make = partial(func, *args, **kwargs)
         result = self.replay.result(make) if self.replay and name in KEPT else make()
         if name in STEPS and not kwargs:
             for layer, inputs, hidden in layers(name, func, args, self.names, result[0]):
                 self._show(Seen(layer.names[1], inputs, hidden, recurrence=layer))
         self.bent |= {id(seen.output): seen for seen in bent if seen.output is not result}  # else: changed in place
+        if self.patterns and name == SOFTMAX:
+            self.pattern = result
         if name in LAYERS:
             self._layer({**dict(zip(LAYERS[name], args, strict=False)), **kwargs}, result)
         return result
@@ -283,7 +306,10 @@ class _Observer(TorchFunctionMode):
             kernel = tuple(weight.shape[2:])
             how = {"stride": 1, "padding": 0, "dilation": 1, "groups": 1, **given} if kernel else {}
             kept = inputs.clone() if self.only in (None, name) else inputs  # others only say whose a sum is
-            self.open[id(result)] = Seen(name, kept, result, self.names.get(id(bias)), kernel, how)
+            self.open[id(result)] = Seen(
+                name, kept, result, self.names.get(id(bias)), kernel, how, pattern=self.pattern
+            )
+        self.pattern = None
 
     def _norm(self, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run a batch norm and make it part of the open site that it reads, if it can be."""

@@ -1,14 +1,16 @@
 """Activations as terms of the objective: tensors [sample, unit] on the layout, beside the weights.
 
 What every weight is applied to (of a recurrent layer: its hidden states at all steps) is centred and standardised unit
-by unit. Only products of units with units ever enter the objective, so samples are not kept: sums of products
-`K = A' A` over all models' units are, and in the end `K = R' R` gives a few rows R that stand for all samples.
+by unit; of heads, so is how they attend. Only products of units with units ever enter the objective, so samples are
+not kept: sums of products `K = A' A` over all models' units are, and in the end `K = R' R` gives a few rows R that
+stand for all samples.
 
 In: modules, a layout, batches. Out: `Terms`. Not here: how units are matched.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
@@ -20,8 +22,9 @@ from ..errors import InputError, listing
 from ..layout import Axis, Block, Fixed, Frame, Layout, Part, Run, Slot
 from ..modules import state_of
 from ..types import State
+from .attending import by_head
 from .batches import Batches
-from .sites import Seen, observe, together
+from .sites import Seen, observe, observe_attending, together
 
 EQUAL: Mapping[str, float] = MappingProxyType({})  # every weight counts alike
 
@@ -153,9 +156,13 @@ def activation_terms(models: Sequence[nn.Module], layout: Layout, batches: Batch
     blocks = [_consuming(model, layout) for model in models]
     whole = {key for key in blocks[0] if any(frame.slots_on(key[0], 1) for frame in layout.frames_of(key[1]))}
     sums: dict[tuple[str, str], Products] = {}
+    looks: dict[tuple[str, str], Products] = {}
+    look = observe_attending if whole else observe
     for batch in batches:
-        for seen in together([observe(model, batch.run) for model in models]):
+        for seen in together([look(model, batch.run) for model in models]):
             for key in _keys(seen[0], blocks[0]):
+                if key in whole and (heads := _heads(seen, [own[key] for own in blocks])) is not None:
+                    looks[key] = looks[key] + heads if key in looks else heads
                 columns = [_units(each, own[key], key in whole) for each, own in zip(seen, blocks, strict=True)]
                 exact = key in whole or layout[key[1]].rotations  # rotations show what permutations do not
                 found = Products.of(torch.cat(columns, 1).double() if exact else torch.cat(columns, 1))
@@ -180,7 +187,27 @@ def activation_terms(models: Sequence[nn.Module], layout: Layout, batches: Batch
         for state, part in zip(states, parts, strict=True):
             state[name] = part
         samples[name] = products.count
+    for key, products in looks.items():
+        name, rows = f"attention before {key[0]} of {key[1]}", _of_patterns(products, blocks[0][key])
+        axes[name] = (Axis((Fixed(len(rows)),)), Axis((Run((Slot(key[1], True),)),)))
+        for state, part in zip(states, rows.split([len(own[key].positions) for own in blocks], 1), strict=True):
+            state[name] = part
+        samples[name] = products.count
     return Terms(states, axes, samples, weights, frames)
+
+
+def _heads(seen: Sequence[Seen], blocks: Sequence[Block]) -> Products | None:
+    """Sums over the attention patterns of all models, [places and places, heads]; none where they do not compare."""
+    columns = [by_head(each.pattern, own) for each, own in zip(seen, blocks, strict=True) if each.pattern is not None]
+    found = [each for each in columns if each is not None]
+    alike = len(found) == len(seen) and len({len(each) for each in found}) == 1
+    beside = torch.cat(found, 1).double() if alike else None
+    return None if beside is None or not bool(beside.isfinite().all()) else Products.of(beside)
+
+
+def _of_patterns(products: Products, block: Block) -> Tensor:
+    """Rows that stand for the patterns of heads; each counts as much as all directions of its head do."""
+    return math.sqrt(block.positions.shape[1]) * products.rows()
 
 
 def _with_activations(frame: Frame, key: tuple[str, str], name: str) -> Frame:

@@ -90,7 +90,7 @@ def card(provenance: Provenance, name: str, config: Mapping[str, Any] | None = N
 
 - Method: `{provenance.method}`, options: {options}, seed {provenance.seed}
 - Ended: {_markdown(provenance.status)}{objective}
-- Made with {used}
+{_turned(provenance)}- Made with {used}
 
 ## Do it again
 
@@ -100,6 +100,13 @@ def card(provenance: Provenance, name: str, config: Mapping[str, Any] | None = N
 
 {use}
 {_snippet(name, classes)}"""
+
+
+def _turned(provenance: Provenance) -> str:
+    """The line that says which spaces were rotated; nothing where none was."""
+    folded = "; norms over these are folded into the layers that read them" if provenance.verb == "fuse" else ""
+    names = ", ".join(map(_markdown, provenance.rotated))
+    return f"- Rotated, and not only permuted, were the units of {names}{folded}\n" if names else ""
 
 
 def _header(provenance: Provenance, config: Mapping[str, Any] | None, task: str) -> str:

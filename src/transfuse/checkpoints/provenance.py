@@ -54,6 +54,7 @@ class Provenance:
         objective: The last value of the objective.
         command: A command that does it again.
         versions: Versions of the packages that did it.
+        rotated: Spaces whose units were rotated, and not only permuted; norms over them are folded in a fused network.
     """
 
     sources: tuple[Origin, ...]
@@ -66,6 +67,7 @@ class Provenance:
     objective: float | None
     command: str
     versions: Mapping[str, str] = field(default_factory=package_versions)
+    rotated: tuple[str, ...] = ()
 
     def json(self) -> str:
         """The record as JSON, which a checkpoint carries in its metadata."""

@@ -230,6 +230,7 @@ def _written(
     provenance = Provenance(
         job.transfer.origins(fused.weights), options.verb, chosen.method, chosen.row.citation,
         told_options(options), options.seed, fused.status, objective, command(options),
+        rotated=fused.rotated,
     )  # fmt: skip
     tensors = _in_types(fused.state, entries_of(first.tensors), wanted_type(options))
     written, further = job.transfer.close(

@@ -40,6 +40,7 @@ def saved(fusion: Fusion, path: str | os.PathLike[str]) -> Path:
     provenance = Provenance(
         sources, "fuse", states.method, METHODS[states.method].citation, options, states.seed, states.status,
         states.history[-1].objective, f"transfuse.fuse(models, inputs, method={states.method!r}{given})",
+        rotated=states.rotated,
     )  # fmt: skip
     return save_module(Path(path), fusion.model, provenance)
 
