@@ -225,7 +225,7 @@ class Task:
         with torch.no_grad():
             for number, batch in enumerate(self.batches):
                 if batch.judges:
-                    own = numbers_in(batch.run(model))
+                    own = numbers_in(replayed(model, batch.run, self.runs.of(model, number)))
                     outputs = (self.given.by(parent, number, batch) for parent in self.parents)
                     mean = self.mean([numbers_in([self.aimed(each) for each in one]) for one in outputs])
                     distance += batch.weight * float((own - mean).square().sum())
