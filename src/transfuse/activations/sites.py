@@ -206,7 +206,7 @@ class _Observer(TorchFunctionMode):
             with self:  # a function of PyTorch that is made of others: its weights are applied by those
                 return opened(func)(*args, **kwargs)
         name = getattr(func, "__name__", "")
-        leaves = [] if name in LOOKS else pytree.tree_leaves((args, kwargs))
+        leaves = [] if name in LOOKS else _leaves(args, kwargs)
         if self.replay:
             self.replay.use(self.names[id(x)] for x in (leaves or args) if id(x) in self.names)
         taken = [id(x) for x in leaves if id(x) in self.open]
@@ -342,6 +342,13 @@ class _Observer(TorchFunctionMode):
         else:
             self.open[id(result)] = replace(site, output=result, rest=rest)
         return result
+
+
+def _leaves(args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
+    """All that a function takes, containers opened; most are no containers, and are not looked into."""
+    values = [*args, *kwargs.values()]
+    parts = [(x,) if isinstance(x, Tensor | int | float | None) else pytree.tree_leaves(x) for x in values]
+    return [leaf for part in parts for leaf in part]
 
 
 def _nonlinearity(

@@ -153,7 +153,8 @@ class SyntheticInputs:
                 found = SyntheticInputs(drawn, too_long, matching=_first(drawn, budget.images))
             assert found.batches is not None, "there are inputs, though maybe of less use"
             of_no_use = found.why_not if budget.convolutions and not plain else ""
-            why_not = of_no_use or _unusable(models, found.batches)
+            # What goes beyond those by which units are matched is looked at when the result is corrected.
+            why_not = of_no_use or _unusable(models, found.matching or found.batches)
         told = "; ".join(filter(None, ["" if chosen is None else str(chosen), found.chosen]))
         return SyntheticInputs(why_not=why_not) if why_not else replace(found, why_not="", chosen=told)
 
