@@ -335,7 +335,7 @@ class _Observer(TorchFunctionMode):
         if site.rest is not None or other is moved.result or other.shape != moved.result.shape:
             self._show(site)
             return func(*args)
-        rest = moved.back(other, site.output)
+        rest = moved.back(other, site.output) if self.only in (None, site.name) else other
         result = func(*args)
         if moved.steps:
             self._show(replace(site, output=moved.back(result, site.output), rest=rest))

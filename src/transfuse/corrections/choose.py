@@ -173,7 +173,7 @@ class _Trials:
         """How far the outputs of each network are from what is aimed at."""
         if NONE not in self.known:
             self.known[NONE] = self._judged(self.networks[NONE], self.task.runs)
-        return dict(self.known)
+        return {name: self.known[name] for name in self.networks}
 
     def _judged(self, network: nn.Module, runs: Runs) -> float:
         """How far the outputs of a network are from what is aimed at, given what it gave in earlier runs."""

@@ -18,7 +18,7 @@ from .inversion import INVERSION_STEPS
 
 # How many samples of noise are made, by whether networks convolve: a convolution sees many places of each sample.
 SAMPLES = {True: 200, False: 500}
-MOST_IMAGES = 1500  # leaves or strokes: a refit was found to gain little from more
+MOST_IMAGES = 1000  # leaves or strokes: a refit was found to gain little from more
 # Bytes of one site of all images, at most: a refit that cannot keep them computes them again and again, and on narrow
 # networks it takes more than twice as long for twice as many.
 KEPT = 2**29

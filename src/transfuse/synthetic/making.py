@@ -57,7 +57,7 @@ def synthetic_inputs(
     Args:
         models: The networks; the covariance of what is drawn comes from their first weights.
         example_inputs: A tensor, a tuple of positional arguments, or a dict of keyword arguments.
-        samples: How many; default: 1500 images, 200 texts, 200 of noise for networks with convolutions, 500 for others.
+        samples: How many; default: 1000 images, 200 texts, 200 of noise for networks with convolutions, 500 for others.
         seed: Seed of the random numbers.
 
     Example:
