@@ -69,7 +69,7 @@ def refitted_parent(
         True
     """
     with undisturbed(parent, *parents):
-        own = _refitted(parent, parents, weights, batches, aim, given or Given(), {}).network
+        own = _refitted(parent, parents, weights, batches, aim=aim, given=given or Given(), means={}).network
     _set_modes(own, parent)
     return own
 
@@ -98,15 +98,15 @@ def nearest_control(
     means: dict[str, Sequence[tuple[Batch, Means]] | None] = {}
     for number, parent in enumerate(parents, start=1):
         with undisturbed(parent, *parents):
-            task = _refitted(parent, parents, weights, batches, aim, given, means)
+            task = _refitted(parent, parents, weights, batches, aim=aim, given=given, means=means)
             found.append(Control(number, task.network, task.disagreement(task.network), task.aim))
         _set_modes(task.network, parent)
     return min(found, key=lambda control: control.disagreement)
 
 
 def _refitted(  # noqa: PLR0913
-    parent: nn.Module, parents: Sequence[nn.Module], weights: Sequence[float], batches: Batches, aim: str, given: Given,
-    means: dict[str, Sequence[tuple[Batch, Means]] | None],
+    parent: nn.Module, parents: Sequence[nn.Module], weights: Sequence[float], batches: Batches, *, aim: str,
+    given: Given, means: dict[str, Sequence[tuple[Batch, Means]] | None],
 ) -> Task:  # fmt: skip
     """The task of refitting the last layer of one parent, done: its network is the copy, in evaluation mode.
 

@@ -142,7 +142,7 @@ class Task:
         return [name for name, tensor in self.network.named_parameters() if tensor.dim() > 1 and name not in changed]
 
     def remembered(self, only: str | None = None) -> list[tuple[Batch, Means]] | None:
-        """All batches with the parents' mean pre-activations at all sites, or one; nothing if it is too much to keep."""
+        """All batches with the parents' mean pre-activations at all sites, or one; nothing if that is too much."""
         found: list[tuple[Batch, Means]] = []
         for number, batch in enumerate(self.batches):
             found.append((batch, self.means_of(self.parents_sights(number, batch, only=only))))
