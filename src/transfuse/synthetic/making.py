@@ -150,11 +150,13 @@ class SyntheticInputs:
                 # Beside data it was not found to matter which classes networks know, and it takes longer.
                 found = _inverted(models, drawn, budget, too_long, progress, apart=apart, tell=not data)
             else:
-                found = SyntheticInputs(drawn, too_long, matching=_first(drawn, budget.images))
+                kept = -(-drawn.count * MATCHING // max(budget.images, MATCHING))
+                found = SyntheticInputs(drawn, too_long, matching=_first(drawn, kept))
             assert found.batches is not None, "there are inputs, though maybe of less use"
             of_no_use = found.why_not if budget.convolutions and not plain else ""
-            # What goes beyond those by which units are matched is looked at when the result is corrected.
-            why_not = of_no_use or _unusable(models, found.matching or found.batches)
+            # Drawn images are much alike: what networks give on the first batch tells of the others.
+            alike = chosen is not None and chosen.images is not None
+            why_not = of_no_use or _unusable(models, _first(found.batches, 1) if alike else found.batches)
         told = "; ".join(filter(None, ["" if chosen is None else str(chosen), found.chosen]))
         return SyntheticInputs(why_not=why_not) if why_not else replace(found, why_not="", chosen=told)
 
@@ -202,10 +204,9 @@ def _inverted(  # noqa: PLR0913
     return SyntheticInputs(inverted.batches, matching=matching, chosen=told_known(inverted.known))
 
 
-def _first(batches: Batches, samples: int) -> Batches:
-    """The first of batches of images, as many as units are matched by, of a number of samples in all."""
-    kept = -(-batches.count * MATCHING // max(samples, MATCHING))
-    return replace(batches, data=list(islice(batches.data, kept)), count=kept)
+def _first(batches: Batches, count: int) -> Batches:
+    """The first batches, so many of them."""
+    return replace(batches, data=list(islice(batches.data, count)), count=count)
 
 
 def _unusable(models: Sequence[nn.Module], batches: Batches) -> str:
