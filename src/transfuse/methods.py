@@ -118,11 +118,13 @@ def _one_of(kind: Any) -> tuple[Callable[[Any], bool], str]:
     return lambda value: value in get_args(kind), "one of " + ", ".join(get_args(kind))
 
 
+RESTARTS = 2  # shuffled starts of `auto`, where none are asked for
+
 # What the value of an option may be.
 VALUES: dict[str, tuple[Callable[[Any], bool], str]] = {
     "start": _one_of(Start),
     "distance": _one_of(Distance),
-    "restarts": (partial(_is_count, least=0), "a whole number, not negative"),
+    "restarts": (lambda value: value is None or _is_count(value, 0), "None or a whole number, not negative"),
     "updates": (partial(_is_count, least=0), "a whole number, not negative"),
     "sweeps": (partial(_is_count, least=1), "a whole number from 1"),
     "steps": (partial(_is_count, least=1), "a whole number from 1"),
@@ -153,7 +155,7 @@ def _auto(
     rng: Random,
     watch: Watch,
     *,
-    restarts: int = 2,
+    restarts: int | None = None,
     start: Start = "base",
     sweeps: int = 100,
 ) -> Found:
@@ -177,12 +179,14 @@ def _tried(
     return jointly(problem, couplings, signs=True, rng=rng, sweeps=sweeps, watch=watch)
 
 
-def _auto_starts(problem: Problem, rng: Random, restarts: int, start: Start) -> list[list[dict[str, Coupling]]]:
+def _auto_starts(problem: Problem, rng: Random, restarts: int | None, start: Start) -> list[list[dict[str, Coupling]]]:
     """Couplings to start from. Where no units of the first model are merged, they need not be shuffled.
 
     Models whose couplings are known are not shuffled either; if all are, there is nothing else to start from. Where
-    units rotate, everything else is found by them: if all are anchored, nothing is shuffled.
+    units rotate, everything else is found by them: if all are anchored, nothing is shuffled. Two models whose
+    activations lead to the same couplings from anywhere start layer by layer alone, unless restarts are asked for.
     """
+    alone, restarts = restarts is None and problem.one_start, RESTARTS if restarts is None else restarts
     layered = partial(layer_by_layer, quadratic=True, updates=0, matching=Matching(signs=True))
     if start != "base":
         return [layered(problem, start=_target(problem, rng, start, layered))[0] for _ in range(restarts + 1)]
@@ -193,6 +197,8 @@ def _auto_starts(problem: Problem, rng: Random, restarts: int, start: Start) -> 
     other = anchored(problem, unmatched) if problem.layout.rotating else layered(problem)[0]
     if all_anchored(problem):
         return [unmatched, other]
+    if alone and len(unmatched) == 2 and all(map(reversible, unmatched)):
+        return [other]
     stays = [reversible(unmatched[0]) or known[0], *known[1:]]
     return [unmatched, other] + [
         [each if still else shuffled(each, rng) for each, still in zip(unmatched, stays, strict=True)]

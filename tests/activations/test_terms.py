@@ -157,3 +157,21 @@ def test_networks_that_go_different_ways_show_nothing():
     layout = transfuse.trace(model, x)
     assert activation_terms([model, model], layout, Batches.of([x])).axes
     assert not activation_terms([model, twin], layout, Batches.of([x])).axes
+
+
+def convolutions(seed):
+    torch.manual_seed(seed)
+    layers = [nn.Conv2d(2, 4, 3), nn.ReLU(), nn.Conv2d(4, 5, 3), nn.ReLU(), nn.Conv2d(5, 6, 3), nn.ReLU()]
+    return nn.Sequential(*layers, nn.Flatten(), nn.Linear(24, 3))
+
+
+@pytest.mark.parametrize(
+    ("count", "options", "starts"),
+    [(2, {}, 1), (2, {"restarts": 2}, 4), (2, {"terms": "weights"}, 4), (3, {}, 4)],
+    ids=["two", "restarts", "weights", "three"],
+)
+def test_two_models_that_are_matched_at_many_places_start_once_unless_more_is_asked_for(count, options, starts):
+    told, data = [], torch.randn(50, 2, 8, 8, generator=torch.Generator().manual_seed(1))
+    models = [convolutions(seed) for seed in range(count)]
+    transfuse.fuse(models, data[:2], data=data, correct="none", progress=lambda *each: told.append(each[0]), **options)
+    assert any(f"start {starts} of {starts}" in stage for stage in told)

@@ -116,8 +116,14 @@ def test_norms_choose_what_is_nearest_to_what_they_remember():
         found = chosen(remembering(reader(norm=True), images), example)
         assert found.kind == kind
         assert "nearest to what the batch norms of the networks remember of data (leaves" in found.why
-        assert "inverted noise" in found.why
-        assert "inverted" not in chosen(remembering(reader(norm=True), images), example, invertible=False).why
+        assert "inverted noise" not in found.why, "images that are so near are not compared with it"
+
+
+def test_noise_is_inverted_where_no_images_are_near_and_it_may_be():
+    example = torch.rand(4, 1, 16, 16)
+    model = remembering(reader(norm=True), 5 + 3 * torch.randn(500, 1, 16, 16))
+    assert "inverted noise" in chosen(model, example).why
+    assert "inverted" not in chosen(model, example, invertible=False).why
 
 
 def test_inverted_noise_counts_where_it_is_nearest():

@@ -119,9 +119,11 @@ def _writes(tensor: Tensor) -> int:
 
 def _copied(result: Any) -> Any:
     """A copy, for the network may write to what a function gives it."""
-    return pytree.tree_map_only(Tensor, torch.clone, result)
+    return result.clone() if isinstance(result, Tensor) else pytree.tree_map_only(Tensor, torch.clone, result)
 
 
 def _size(result: Any) -> int:
     """Bytes of all tensors in a result."""
+    if isinstance(result, Tensor):
+        return result.nbytes
     return sum(x.nbytes for x in pytree.tree_leaves(result) if isinstance(x, Tensor))

@@ -225,7 +225,7 @@ class _Observer(TorchFunctionMode):
             with self:  # a function of PyTorch that is made of others: its weights are applied by those
                 return opened(func)(*args, **kwargs)
         name = getattr(func, "__name__", "")
-        leaves = [] if name in LOOKS else pytree.tree_leaves((args, kwargs))
+        leaves = [] if name in LOOKS else _leaves(args, kwargs)
         if self.replay:
             self.replay.use(self.names[id(x)] for x in (leaves or args) if id(x) in self.names)
         taken = [id(x) for x in leaves if id(x) in self.open]
@@ -361,13 +361,20 @@ class _Observer(TorchFunctionMode):
         if site.rest is not None or other is moved.result or other.shape != moved.result.shape:
             self._show(site)
             return func(*args)
-        rest = moved.back(other, site.output)
+        rest = moved.back(other, site.output) if self.only in (None, site.name) else other
         result = func(*args)
         if moved.steps:
             self._show(replace(site, output=moved.back(result, site.output), rest=rest))
         else:
             self.open[id(result)] = replace(site, output=result, rest=rest)
         return result
+
+
+def _leaves(args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
+    """All that a function takes, containers opened; most are no containers, and are not looked into."""
+    values = [*args, *kwargs.values()]
+    parts = [(x,) if isinstance(x, Tensor | int | float | None) else pytree.tree_leaves(x) for x in values]
+    return [leaf for part in parts for leaf in part]
 
 
 def _nonlinearity(

@@ -35,6 +35,7 @@ class Problem:
         importance: Weight omega of tensors in the objective; 1 where none is given.
         known: For each model the couplings that are known to be near, or None; nothing if none are known.
         executor: Finds what does not depend on each other; default: one after the other, here.
+        one_start: Whether tensors are such that the same couplings are found from anywhere, or as good ones.
     """
 
     states: Sequence[State]
@@ -44,6 +45,7 @@ class Problem:
     importance: Mapping[str, float] = field(default_factory=dict)
     known: Sequence[Couplings | None] = ()
     executor: Executor | None = None
+    one_start: bool = False
 
     def alone(self, model: int, tensors: Collection[str]) -> Problem:
         """A problem of one model with some tensors, small to send: all that is needed to couple the model by these.

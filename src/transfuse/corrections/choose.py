@@ -166,14 +166,18 @@ class _Trials:
         own = self.networks[name]
         task = replace(task, network=own, batches=self.start.batches_for(name), step=step, runs=Runs())
         self.selections[name] = row.apply(task) or selection
+        if self.start.parents:  # now, while it is known what most of the network gives
+            self.known[name] = self._judged(own, task.runs)
 
     def scores(self) -> dict[str, float]:
         """How far the outputs of each network are from what is aimed at."""
-        judging = replace(self.task, batches=self.start.supported)
-        for name, network in self.networks.items():
-            if name not in self.known:
-                self.known[name] = judging.disagreement(network)
-        return dict(self.known)
+        if NONE not in self.known:
+            self.known[NONE] = self._judged(self.networks[NONE], self.task.runs)
+        return {name: self.known[name] for name in self.networks}
+
+    def _judged(self, network: nn.Module, runs: Runs) -> float:
+        """How far the outputs of a network are from what is aimed at, given what it gave in earlier runs."""
+        return replace(self.task, batches=self.start.supported, runs=runs).disagreement(network)
 
     def make_all(self, rows: Sequence[str], watch: Watch, *, forced: bool) -> None:
         """Make corrections, from the last to the first, until one leaves little; then the one that is forced."""
@@ -224,7 +228,9 @@ def best_of(
         row = CORRECTIONS.get(chosen)  # one that knows units, or goes on from others, makes all weights anew
         left = task.left_out() if row and row.needs_parents and not row.needs_units and not row.after else []
         compared = not forced and len(start.parents) > 1
-        control = nearest_control(start.parents, start.weights, start.supported, given=task.given) if compared else None
+        control = (
+            nearest_control(start.parents, start.weights, start.supported, task.aim, task.given) if compared else None
+        )
     result = trials.networks[chosen]
     for module, before in zip(result.modules(), start.model.modules(), strict=True):
         module.training = before.training

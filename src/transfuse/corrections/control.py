@@ -14,11 +14,11 @@ from functools import partial
 
 from torch import nn
 
-from ..activations import Batches
+from ..activations import Batch, Batches
 from ..modules import alone, twin_of, undisturbed
 from .aims import AUTO_AIM, MEAN
 from .refit import refit_site
-from .task import Given, Task, aiming
+from .task import Given, Means, Task, aiming
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,14 +69,8 @@ def refitted_parent(
         True
     """
     with undisturbed(parent, *parents):
-        own, given = twin_of(parent), given or Given()
-        runs = given.runs.lent(parent, own)
-        task, _ = aiming(Task(own, parents, weights, batches, given=given, runs=runs), aim)
-        bent = task.bent()
-        for name, calls in _last_sites(task).items():
-            refit_site(task, partial(task.samples, name, calls), bent=name in bent)
-    for module, before in zip(own.modules(), parent.modules(), strict=True):
-        module.training = before.training
+        own = _refitted(parent, parents, weights, batches, aim=aim, given=given or Given(), means={}).network
+    _set_modes(own, parent)
     return own
 
 
@@ -101,12 +95,38 @@ def nearest_control(
         0.0
     """
     found, given = [], given or Given()
+    means: dict[str, Sequence[tuple[Batch, Means]] | None] = {}
     for number, parent in enumerate(parents, start=1):
-        model = refitted_parent(parent, parents, weights, batches, aim, given)
-        with undisturbed(model, *parents):
-            judging, _ = aiming(Task(model, parents, weights, batches, given=given), aim)
-            found.append(Control(number, model, judging.disagreement(model), judging.aim))
+        with undisturbed(parent, *parents):
+            task = _refitted(parent, parents, weights, batches, aim=aim, given=given, means=means)
+            found.append(Control(number, task.network, task.disagreement(task.network), task.aim))
+        _set_modes(task.network, parent)
     return min(found, key=lambda control: control.disagreement)
+
+
+def _refitted(  # noqa: PLR0913
+    parent: nn.Module, parents: Sequence[nn.Module], weights: Sequence[float], batches: Batches, *, aim: str,
+    given: Given, means: dict[str, Sequence[tuple[Batch, Means]] | None],
+) -> Task:  # fmt: skip
+    """The task of refitting the last layer of one parent, done: its network is the copy, in evaluation mode.
+
+    What the parents show at the sites that are refitted is looked up in `means`, which gets what it lacks.
+    """
+    own = twin_of(parent)
+    runs = given.runs.lent(parent, own)
+    task, _ = aiming(Task(own, parents, weights, batches, given=given, runs=runs), aim)
+    bent = task.bent()
+    for name, calls in _last_sites(task).items():
+        if name not in means:
+            means[name] = task.remembered(name)
+        refit_site(task, partial(task.samples, name, calls, means[name]), bent=name in bent)
+    return task
+
+
+def _set_modes(network: nn.Module, like: nn.Module) -> None:
+    """Give every part of a copy the mode of its original."""
+    for module, before in zip(network.modules(), like.modules(), strict=True):
+        module.training = before.training
 
 
 def _last_sites(task: Task) -> dict[str, int]:

@@ -26,7 +26,7 @@ from torch import Tensor
 from ..activations import together
 from ..layout import Layout
 from .affine import sampled
-from .elimination import RIDGE, eliminated, features_of, handed_out
+from .elimination import RIDGE, eliminated, features_of, handed_out, squared
 from .placing import Placed, as_correlations, placed_units
 from .readers import Reader, inputs_of, readers_by_space, readers_of_wider_streams
 from .refit import refit_sites
@@ -198,7 +198,7 @@ def _wanted(made: Made, selected: frozenset[str], reader: Reader, gram: Tensor, 
         ]
         mean = torch.cat(taken)
         return mean / _size(mean, gram) if balanced else mean
-    taken = [reader.by_unit(reader.weight(state), parent) for parent, state in states]
+    taken = [squared(reader.by_unit(reader.weight(state), parent)) for parent, state in states]
     pieces = zip(taken, _diagonal_blocks(gram, [len(each) for each in taken]), weights, strict=True)
     beside: Tensor = torch.block_diag(
         *(share**0.5 * each / (_size(each, own) if balanced else 1.0) for each, own, share in pieces)

@@ -141,11 +141,11 @@ class Task:
         changed = {tensor for seen in found if seen.name in sites for tensor in seen.tensors}
         return [name for name, tensor in self.network.named_parameters() if tensor.dim() > 1 and name not in changed]
 
-    def remembered(self) -> list[tuple[Batch, Means]] | None:
-        """All batches with the parents' mean pre-activations at all sites; nothing if that is too much to keep."""
+    def remembered(self, only: str | None = None) -> list[tuple[Batch, Means]] | None:
+        """All batches with the parents' mean pre-activations at all sites, or one; nothing if that is too much."""
         found: list[tuple[Batch, Means]] = []
         for number, batch in enumerate(self.batches):
-            found.append((batch, self.means_of(self.parents_sights(number, batch))))
+            found.append((batch, self.means_of(self.parents_sights(number, batch, only=only))))
             values = [value for values in found[-1][1].values() for value in values]
             if self.batches.count * sum(value.numel() * value.element_size() for value in values) > MEMORY:
                 return None
@@ -225,7 +225,7 @@ class Task:
         with torch.no_grad():
             for number, batch in enumerate(self.batches):
                 if batch.judges:
-                    own = numbers_in(batch.run(model))
+                    own = numbers_in(replayed(model, batch.run, self.runs.of(model, number)))
                     outputs = (self.given.by(parent, number, batch) for parent in self.parents)
                     mean = self.mean([numbers_in([self.aimed(each) for each in one]) for one in outputs])
                     distance += batch.weight * float((own - mean).square().sum())

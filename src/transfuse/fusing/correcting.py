@@ -12,7 +12,7 @@ from torch import nn
 from torch.linalg import LinAlgError  # type: ignore[attr-defined]
 
 from ..activations import Batches
-from ..barycenter import Couplings
+from ..barycenter import Couplings, reversible
 from ..corrections import NONE, ChosenCorrection, Corrected, Uncorrected, Units
 from ..errors import InputError
 from ..layout import Framed, Layout, balanced
@@ -56,7 +56,12 @@ class Parents:
     apart: frozenset[str] = frozenset()
 
     def keep_their_functions(self, batches: Batches) -> bool:
-        """Whether the aligned networks compute what the models do: not so where units were merged."""
+        """Whether the aligned networks compute what the models do: not so where units were merged.
+
+        They do where units are only moved. Where some are repeated, or layers were grown, it is seen on inputs.
+        """
+        if not self.apart and all(map(reversible, self.couplings)):
+            return True
         batch = next(iter(batches))
         with undisturbed(*self.models, *self.aligned):
             for model, twin in zip(self.models, self.aligned, strict=True):

@@ -140,7 +140,8 @@ def fused_states(  # noqa: PLR0913
     warn_of_widths(ready)
     if chosen.row.matches:
         warn_of_the_unmoved(ready)
-    rng, given = np.random.default_rng(seed), Problem(states, layout, ready.shares, ready.widths, known=ready.known)
+    rng, one_start = np.random.default_rng(seed), activations is not None and activations.of_convolutions
+    given = Problem(states, layout, ready.shares, ready.widths, known=ready.known, one_start=one_start)
     with watching(progress, chosen.method) as watch, executing(workers) as executor:
 
         def couple(problem: Problem) -> Found:

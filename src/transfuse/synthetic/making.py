@@ -57,7 +57,7 @@ def synthetic_inputs(
     Args:
         models: The networks; the covariance of what is drawn comes from their first weights.
         example_inputs: A tensor, a tuple of positional arguments, or a dict of keyword arguments.
-        samples: How many; default: 1500 images, 200 texts, 200 of noise for networks with convolutions, 500 for others.
+        samples: How many; default: 1000 images, 200 texts, 200 of noise for networks with convolutions, 500 for others.
         seed: Seed of the random numbers.
 
     Example:
@@ -150,10 +150,13 @@ class SyntheticInputs:
                 # Beside data it was not found to matter which classes networks know, and it takes longer.
                 found = _inverted(models, drawn, budget, too_long, progress, apart=apart, tell=not data)
             else:
-                found = SyntheticInputs(drawn, too_long, matching=_first(drawn, budget.images))
+                kept = -(-drawn.count * MATCHING // max(budget.images, MATCHING))
+                found = SyntheticInputs(drawn, too_long, matching=_first(drawn, kept))
             assert found.batches is not None, "there are inputs, though maybe of less use"
             of_no_use = found.why_not if budget.convolutions and not plain else ""
-            why_not = of_no_use or _unusable(models, found.batches)
+            # Drawn images are much alike: what networks give on the first batch tells of the others.
+            alike = chosen is not None and chosen.images is not None
+            why_not = of_no_use or _unusable(models, _first(found.batches, 1) if alike else found.batches)
         told = "; ".join(filter(None, ["" if chosen is None else str(chosen), found.chosen]))
         return SyntheticInputs(why_not=why_not) if why_not else replace(found, why_not="", chosen=told)
 
@@ -201,10 +204,9 @@ def _inverted(  # noqa: PLR0913
     return SyntheticInputs(inverted.batches, matching=matching, chosen=told_known(inverted.known))
 
 
-def _first(batches: Batches, samples: int) -> Batches:
-    """The first of batches of images, as many as units are matched by, of a number of samples in all."""
-    kept = -(-batches.count * MATCHING // max(samples, MATCHING))
-    return replace(batches, data=list(islice(batches.data, kept)), count=kept)
+def _first(batches: Batches, count: int) -> Batches:
+    """The first batches, so many of them."""
+    return replace(batches, data=list(islice(batches.data, count)), count=count)
 
 
 def _unusable(models: Sequence[nn.Module], batches: Batches) -> str:
