@@ -78,7 +78,7 @@ def _better(job: Job, group: Group) -> dict[str, Any]:
 
 def _control(job: Job, group: Group) -> dict[str, Any]:
     """One parent with its last layer refitted: the nearest, on held-out inputs, to what a correction would aim at."""
-    data = group.unlabeled(ROWS[job.row].unlabeled)
+    data = _inputs(job, group, job.cell.amount or Amount())
     if data is None:
         data = transfuse.synthetic_inputs(group.models, group.task.train.read(slice(2)), seed=job.group)
     weights = job.weights or [1 / len(group.bases)] * len(group.bases)

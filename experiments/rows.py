@@ -43,6 +43,7 @@ ROWS: dict[str, Row] = {
         _counted("control", count): Row(f"one parent, last layer refitted{_by(count)}", "control", unlabeled=count)
         for count in (*GIVEN, FEW)
     },
+    "control-given": Row("one parent, last layer refitted by the same inputs", "control"),  # as many as the cell says
     "ensemble": Row("ensemble of the base networks", "ensemble"),
     "mean": Row("mean of the base networks' outputs", "mean"),
     "vanilla": _fuse("vanilla average", method="vanilla"),

@@ -29,8 +29,9 @@ FAMILIES = {"cifar10-cnn": "CIFAR-10 CNN", "cifar10-resnet8": "CIFAR-10 ResNet8,
 WIDTHS = (1.0, 1.25, 1.5, 1.75, 2.0)
 IMAGES = (10, 30, 100, 300, 500, 1000, 2000)
 SYNTHETIC = (100, 300, 1000, 1500, 3000)
+MADE = ("control-given", "auto-plain", "auto", "distilled")
 BARRIERS = ("plane-rebasin", "plane-auto")
-ALIKE = ("base", "ensemble")  # rows that are the same in all cells of a family, as lines to compare with
+ALIKE = ("base", "better", "ensemble")  # rows that are the same in all cells of a family, as lines to compare with
 
 
 def _cells(told: str, amounts: Iterable[Amount], rows: tuple[str, ...]) -> Iterator[Cell]:
@@ -43,11 +44,11 @@ def _cells(told: str, amounts: Iterable[Amount], rows: tuple[str, ...]) -> Itera
 
 
 CURVES: dict[str, tuple[Cell, ...]] = {
-    "widths": tuple(_cells("wide", (Amount(width=each) for each in WIDTHS), ("auto", "auto-500"))),
-    "images": tuple(_cells("images", (Amount(images=each) for each in IMAGES), ("auto-plain", "auto", "distilled"))),
-    "synthetic": tuple(
-        _cells("synthetic images", (Amount(synthetic=each) for each in SYNTHETIC), ("auto-plain", "auto", "distilled"))
+    "widths": tuple(
+        _cells("wide", (Amount(width=each) for each in WIDTHS), ("control", "control-500", "auto", "auto-500"))
     ),
+    "images": tuple(_cells("images", (Amount(images=each) for each in IMAGES), MADE)),
+    "synthetic": tuple(_cells("synthetic images", (Amount(synthetic=each) for each in SYNTHETIC), MADE)),
 }
 TRAINED = tuple(
     Cell(
