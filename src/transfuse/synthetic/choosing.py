@@ -29,7 +29,7 @@ LEAVES, STROKES, NOISE = "leaves", "strokes", "inverted noise"
 GENERATORS: Mapping[str, Generator] = {LEAVES: dead_leaves, STROKES: pen_strokes}
 TRIAL = 50  # samples of each kind by which batch norms judge
 # Images that are so near to what batch norms remember are taken without a look at inverted noise, which came no nearer
-# than 0.1 on any network that was trained, and takes longer than all else here.
+# than this on the three trained networks where it was measured, and takes longer than all else here.
 NEAR = 0.1
 
 BY_NORMS = "of all kinds it is nearest to what the batch norms of the networks remember of data ({distances})"
