@@ -12,7 +12,7 @@ from torch import nn
 from torch.linalg import LinAlgError  # type: ignore[attr-defined]
 
 from ..activations import Batches
-from ..barycenter import Couplings, reversible
+from ..barycenter import Couplings
 from ..corrections import NONE, ChosenCorrection, Corrected, Uncorrected, Units
 from ..errors import InputError
 from ..layout import Framed, Layout, balanced
@@ -60,7 +60,7 @@ class Parents:
 
         They do where units are only moved. Where some are repeated, or layers were grown, it is seen on inputs.
         """
-        if not self.apart and all(map(reversible, self.couplings)):
+        if not self.apart and all(each.reversible for own in self.couplings for each in own.values()):
             return True
         batch = next(iter(batches))
         with undisturbed(*self.models, *self.aligned):
