@@ -32,6 +32,7 @@ IN_ERRORS = ("table3", "many")  # errors there go from one percent to most: on a
 BY_FACTORS = ("images", "synthetic", "epochs")  # the horizontal axis there is logarithmic
 SHOWN = {False: ("error", "test error, %"), True: ("loss", "test loss, nats")}  # of classes, and of texts
 ERRORS = (1, 2, 5, 10, 20, 50)
+LONGEST = 34  # letters of titles in a legend of two columns
 
 
 def draw(found: Sequence[Line], folder: Path) -> list[Path]:
@@ -67,10 +68,12 @@ def _curves(found: Sequence[Line]) -> Iterator[tuple[str, Any]]:
 
     for (profile, experiment, family), own in sorted(_panels(found).items()):
         with style.context(["default", plots.STYLE]):
-            figure = Figure(figsize=(plots.HALF_COLUMN, 2.6), layout="constrained")
+            series, errors = _series(own), experiment in IN_ERRORS
+            columns = 2 if max(map(len, series)) <= LONGEST else 1  # long titles beside each other would be cut off
+            height = 2.6 if columns == 2 else 2.1 + 0.13 * len(series)
+            figure = Figure(figsize=(plots.HALF_COLUMN, height), layout="constrained")
             axes = figure.subplots()
-            errors = experiment in IN_ERRORS
-            for number, (title, points) in enumerate(_series(own).items()):
+            for number, (title, points) in enumerate(series.items()):
                 _curve(axes, number, title, points, errors=errors)
             axes.set_xlabel(AXES[experiment])
             places = sorted({line["place"] for line in own})
@@ -86,7 +89,7 @@ def _curves(found: Sequence[Line]) -> Iterator[tuple[str, Any]]:
             between = any("landscape" in line for line in own)
             axes.set_ylabel("barrier, %" if between else f"test {'error' if errors else 'accuracy'}, %")
             axes.set_title(family)
-            figure.legend(loc="outside lower center", ncols=2, fontsize=6)
+            figure.legend(loc="outside lower center", ncols=columns, fontsize=6)
         yield slug(experiment, family, profile), figure
 
 
