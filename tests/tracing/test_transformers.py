@@ -9,7 +9,7 @@ transformers_zoo = pytest.importorskip("transformers_zoo", reason="needs the ext
 import torch  # noqa: E402
 
 import transfuse  # noqa: E402
-from transfuse.modules import model_state  # noqa: E402
+from transfuse.modules import model_state, tensors_in  # noqa: E402
 
 # The share of the numbers of each model that can move. What cannot: hidden states that the model returns (bert,
 # t5, vit), outputs, positions, and what an operation without a rule touches (a Fourier transform in fnet, a
@@ -168,6 +168,24 @@ def test_the_group_of_each_space_of_a_real_definition(name):
         assert found.startswith(words) if reason else found == words
         found = layout.frames_of(space.name)
         assert (len(found), sum(frame.planes > 0 for frame in found)) == (frames, planes)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("as_dict", [True, False], ids=["dict", "tuple"])
+def test_what_a_network_remembers_is_no_output(as_dict):
+    row = next(model for model in transformers_zoo.MODELS if model.name == "llama")
+    module = row.build()
+    module.config.use_cache = True  # as most people have it
+    inputs = {"input_ids": row.inputs()["input_ids"], "return_dict": as_dict}
+    assert len(tensors_in(module(**inputs))) == 1  # scores, and not the keys and values of each layer
+    layout = transfuse.trace(module, inputs)
+    assert any(space.name.endswith("q_proj.out") for space in layout.spaces)
+    other = row.build(seed=1)
+    other.config.use_cache = True
+    fusion = transfuse.fuse([module, other], inputs, correct="none")  # aligned models are held to their outputs
+    assert "past_key_values" in fusion.model(input_ids=inputs["input_ids"])
+    assert module.config.use_cache
+    assert fusion.model.config.use_cache
 
 
 def test_what_has_no_rule_is_fixed_and_the_source_line_is_given():

@@ -6,7 +6,7 @@ from .depth import depth_of, differ_in_depth
 from .ensemble import Ensemble, are_class_scores
 from .guards import alone, evaluating, private_randomness, random_states_kept, seed_random_states, undisturbed
 from .linear_layers import transposed_weights, with_linear_layers, with_transposed
-from .outputs import tensors_in
+from .outputs import tensors_in, without_caches
 from .proportions import shares_of
 from .rebuilding import with_state
 from .running import Arguments, numbers_in, run
@@ -53,4 +53,5 @@ __all__ = [
     "with_linear_layers",
     "with_state",
     "with_transposed",
+    "without_caches",
 ]

@@ -34,7 +34,8 @@ _NO_TENSORS = (
 def tensors_in(output: Any) -> list[Tensor]:
     """All tensors in an output: nested tuples, lists, dicts, dataclasses, arrays, attributes of other objects.
 
-    Modules are not looked into, nor functions, nor what was met on the way already.
+    Modules are not looked into, nor functions, nor what was met on the way already; nor the caches of `transformers`,
+    in which a network remembers what it has read: that is state, not a result.
 
     Raises:
         InputError: something in the output cannot be looked into, or gives its tensors in no certain order.
@@ -53,11 +54,24 @@ def _found(output: Any, above: tuple[int, ...]) -> Iterator[Tensor]:
         yield output
     elif isinstance(output, np.ndarray):
         yield from _of_array(output, above)
-    elif id(output) not in above and not isinstance(output, _NO_TENSORS):
+    elif id(output) not in above and not isinstance(output, _NO_TENSORS) and not _is_cache(output):
         held = [tensor for part in _parts(output) for tensor in _found(part, (*above, id(output)))]
         if held and isinstance(output, Set):
             raise InputError("the network returns tensors in a set, which has no order; return a list or a dict")
         yield from held
+
+
+def without_caches(output: Any) -> Any:
+    """An output without the caches of `transformers` that stand in it, beside the results."""
+    if isinstance(output, Mapping) and any(map(_is_cache, output.values())):
+        return {name: part for name, part in output.items() if not _is_cache(part)}
+    if isinstance(output, tuple) and any(map(_is_cache, output)):
+        return tuple(part for part in output if not _is_cache(part))
+    return output
+
+
+def _is_cache(output: Any) -> bool:
+    return any(kind.__module__ == "transformers.cache_utils" for kind in type(output).__mro__)
 
 
 def _of_array(array: np.ndarray[Any, Any], above: tuple[int, ...]) -> Iterator[Tensor]:

@@ -22,6 +22,7 @@ from ..modules import (
     model_state,
     undisturbed,
     unwrapped,
+    without_caches,
 )
 from ..types import State
 from .branches import Question, Questions, Unseen, Way, explored
@@ -98,8 +99,10 @@ def trace(  # noqa: PLR0913
     inputs = Arguments.of(example_inputs)
     with undisturbed(model):
         state = model_state(model)  # here, where no other thread is recording this model
-        if outputs is not None:  # the hook goes with all else that is put back
-            model.register_forward_hook(lambda module, args, result: outputs(result))
+        # Without a choice all counts but what a network of `transformers` remembers; hooks go with what is put back.
+        pick = outputs or (without_caches if getattr(getattr(model, "config", None), "use_cache", False) else None)
+        if pick is not None:
+            model.register_forward_hook(lambda module, args, result: pick(result))
         check_runs(model, state, inputs)
         first = record(model, state, inputs, recorder)
         ways, unseen = _other_ways(model, state, inputs, first)
