@@ -24,7 +24,7 @@ from torch.utils import _pytree as pytree
 from ..modules import live_tensors
 from .attending import ATTENTION, SOFTMAX, pattern_of
 from .moves import DROPOUTS, MOVES, Moved, opened
-from .recurrence import STEPS, Recurrence, layers, slopes
+from .recurrence import CELLS, STEPS, Recurrence, Unrolled, layers, slopes
 from .replaying import KEPT, Replay
 
 CONVOLUTION = ("input", "weight", "bias", "stride", "padding", "dilation", "groups")
@@ -67,6 +67,7 @@ class Seen:
         norm: The batch norm that follows.
         scale: Name of the vector, one number for each row, that what comes out of a linear layer is multiplied by.
         rest: The other summand of the residual sum.
+        joint: That summand is what another site gives, and had gone nowhere before: both make one pre-activation.
         recurrence: The recurrent layer, where it is one.
         then: The elementwise function that takes what comes out, if the first to take it is one.
         straight: What comes out is also used past that function. Known only when a whole run is observed.
@@ -85,6 +86,7 @@ class Seen:
     norm: Norm | None = None
     scale: str | None = None
     rest: Tensor | None = None
+    joint: bool = False
     recurrence: Recurrence | None = None
     then: Callable[[Tensor], Tensor] | None = None
     straight: bool = False
@@ -127,9 +129,9 @@ class Seen:
         return slopes(self.then, pre_activations).square()
 
 
-def observe(
+def observe(  # noqa: PLR0913
     model: nn.Module, call: Callable[[nn.Module], Any], *, only: str | None = None, calls: int | None = None,
-    gradients: bool = False, replay: Replay | None = None,
+    gradients: bool = False, replay: Replay | None = None, forced: Sequence[Tensor] = (),
 ) -> list[Seen]:  # fmt: skip
     """The sites of a network in one run, in the order in which it makes them.
 
@@ -142,8 +144,11 @@ def observe(
         calls: The run is stopped when this many sites were seen; default: it goes to its end.
         gradients: Whether what is seen can be traced back to the weights.
         replay: What the network gave on the same inputs before, so that only what has changed is computed.
+        forced: What comes out of the weight that is looked for, at each of its applications, in place of what it gives:
+            what a loop of the network's own comes to later is then as it would be with other weights.
     """
-    return _shown(_Observer(model, only, calls, replay), model, call, gradients=gradients)
+    mode = _Observer(model, only, calls, None if forced else replay, forced=forced)
+    return _shown(mode, model, call, gradients=gradients)
 
 
 def observe_attending(model: nn.Module, call: Callable[[nn.Module], Any]) -> list[Seen]:
@@ -167,7 +172,7 @@ def _shown(
         pass
     return [
         replace(seen, shared=bool(mode.elsewhere.intersection(seen.tensors)), straight=seen.name in mode.straight)
-        for seen in mode.seen
+        for seen in mode.whole()
     ]
 
 
@@ -198,10 +203,11 @@ class _Observer(TorchFunctionMode):
     """Sees each function that the network calls. A site is open until its output goes elsewhere."""
 
     def __init__(
-        self, model: nn.Module, only: str | None, calls: int | None, replay: Replay | None, *, patterns: bool = False
-    ) -> None:
+        self, model: nn.Module, only: str | None, calls: int | None, replay: Replay | None, *, patterns: bool = False,
+        forced: Sequence[Tensor] = (),
+    ) -> None:  # fmt: skip
         super().__init__()
-        self.patterns = patterns
+        self.patterns, self.forced = patterns, forced
         self.pattern: Tensor | None = None  # of attention that was seen since the last layer
         tensors = live_tensors(model)
         self.names = {id(tensor): name for name, tensor in reversed(tensors.items())}
@@ -211,6 +217,7 @@ class _Observer(TorchFunctionMode):
         self.open: dict[int, Seen] = {}
         self.moved: dict[int, Moved] = {}  # by what was made of the output of an open site by moving it
         self.seen: list[Seen] = []
+        self.unrolled: dict[int, Unrolled] = {}  # by the number of a site that a cell makes step by step
         self.normed: dict[int, Seen] = {}  # by what comes out before the norm
         self.bent: dict[int, Seen] = {}  # by what went through a nonlinearity
         self.elsewhere: set[str] = set()
@@ -230,7 +237,7 @@ class _Observer(TorchFunctionMode):
             self.replay.use(self.names[id(x)] for x in (leaves or args) if id(x) in self.names)
         taken = [id(x) for x in leaves if id(x) in self.open]
         scale = self._scale(args, taken) if taken and name in PRODUCTS and not kwargs else None
-        self.use([] if scale else leaves[:1] if name in (*LAYERS, *STEPS, "batch_norm") else leaves)
+        self.use([] if scale else leaves[:1] if name in (*LAYERS, *STEPS, *CELLS, "batch_norm") else leaves)
         if part := self._part(name, args, kwargs, taken, scale):
             return part(func)
         then = None if self.moved.keys() & set(taken) else _nonlinearity(name, func, args, kwargs)
@@ -243,6 +250,8 @@ class _Observer(TorchFunctionMode):
         if name in STEPS and not kwargs:
             for layer, inputs, hidden in layers(name, func, args, self.names, result[0]):
                 self._show(Seen(layer.names[1], inputs, hidden, recurrence=layer))
+        if name in CELLS and not kwargs:
+            self._step(name, args, result)
         self.bent |= {id(seen.output): seen for seen in bent if seen.output is not result}  # else: changed in place
         if self.patterns and name == SOFTMAX:
             self.pattern = result
@@ -288,8 +297,15 @@ class _Observer(TorchFunctionMode):
         """Record open sites whose output goes elsewhere now."""
         for key in keys:
             if key in self.open:
+                self._force(key)
                 self.moved.pop(key, None)
                 self._show(replace(self.open.pop(key), then=then))
+
+    def _force(self, key: int) -> None:
+        """Write what shall come out of an open site over what it gives, if that is asked for."""
+        site, given = self.open[key], self.forced[len(self.seen) : len(self.seen) + 1]
+        if site.name == self.only and key not in self.moved and [each.shape for each in given] == [site.output.shape]:
+            site.output.copy_(given[0])
 
     def _show(self, seen: Seen) -> None:
         """Record a site with a copy of its output, if it is wanted; stop the run if it was the last."""
@@ -297,6 +313,23 @@ class _Observer(TorchFunctionMode):
             self.seen.append(replace(seen, output=seen.output.clone()))
             if len(self.seen) == self.calls:
                 raise _Enough
+
+    def _step(self, name: str, args: tuple[Any, ...], result: Any) -> None:
+        """Note a step of a cell: one more of a site, or the first of one that has its place from now on."""
+        found = Unrolled.before(CELLS[name], args, self.names)
+        if found is None or self.only not in (None, found.layer.names[1]):
+            return
+        earlier = next((each for each in self.unrolled.values() if found.goes_on(each)), None)
+        if earlier is None:
+            self.unrolled[len(self.seen)] = earlier = found
+            self.seen.append(Seen(found.layer.names[1], args[0], args[0], recurrence=found.layer))
+        earlier.step(args[0], result)
+
+    def whole(self) -> list[Seen]:
+        """All sites in the order in which the network began them, those of cells with all their steps."""
+        steps = {number: (torch.stack(each.inputs), torch.stack(each.hidden)) for number, each in self.unrolled.items()}
+        ends = {number: replace(self.seen[number], inputs=x, output=hidden) for number, (x, hidden) in steps.items()}
+        return [ends.get(number, seen) for number, seen in enumerate(self.seen)]
 
     def _layer(self, given: dict[str, Any], result: Tensor) -> None:
         """Open a site for a linear or convolution layer whose weight is a parameter of the network."""
@@ -357,6 +390,7 @@ class _Observer(TorchFunctionMode):
         site = self.open.pop(key)
         moved = self.moved.pop(key, None) or Moved(site.output, ())
         other = args[1] if args[0] is moved.result else args[0]
+        joint = id(other) in self.open
         self.close([id(other)])
         if site.rest is not None or other is moved.result or other.shape != moved.result.shape:
             self._show(site)
@@ -364,9 +398,9 @@ class _Observer(TorchFunctionMode):
         rest = moved.back(other, site.output) if self.only in (None, site.name) else other
         result = func(*args)
         if moved.steps:
-            self._show(replace(site, output=moved.back(result, site.output), rest=rest))
+            self._show(replace(site, output=moved.back(result, site.output), rest=rest, joint=joint))
         else:
-            self.open[id(result)] = replace(site, output=result, rest=rest)
+            self.open[id(result)] = replace(site, output=result, rest=rest, joint=joint)
         return result
 
 

@@ -110,9 +110,9 @@ def readers_of_wider_streams(sites: Sequence[Seen], problem: Problem) -> dict[st
 
 
 def _is_stream(space: str, sites: Sequence[Seen], problem: Problem) -> bool:
-    """Whether a layer is seen to add to the units of a space."""
+    """Whether a layer is seen to add to the units of a space, and not just to what another layer makes of them."""
     written = {pair.target.tensor for pair in problem.blocks_of[space] if pair.target.side == "produces"}
-    return any(seen.rest is not None and written.intersection(seen.tensors) for seen in sites)
+    return any(seen.rest is not None and not seen.joint and written.intersection(seen.tensors) for seen in sites)
 
 
 def _known_readers(spaces: Iterable[str], sites: Sequence[Seen], problem: Problem) -> dict[str, list[Reader]]:

@@ -15,6 +15,7 @@ does not push the others out: all count by their proportions.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -135,9 +136,10 @@ def select_units(task: Task, *, balanced: bool = True) -> Selection:
     result = made.with_selected(chosen)
     task.write(result.state())
     # Each unit is one parent's, so little is lost at a rectifier, and its slopes are not worth their time; states of
-    # recurrent layers saturate.
-    carry = result.carry()
-    refit_sites(replace(own, carry=carry), bent={seen.name for seen in sites if seen.recurrence})
+    # recurrent layers, and of loops that the network makes itself, saturate.
+    carry, often = result.carry(), Counter(seen.name for seen in sites)
+    looped = {seen.name for seen in sites if seen.recurrence or (seen.bent and often[seen.name] > 1)}
+    refit_sites(replace(own, carry=carry), bent=looped)
     kept = {space: tuple(len(part.units) for part in each) for space, each in chosen.items()}
     return Selection.of(made.problem.layout, kept, streams, placed, carry)
 

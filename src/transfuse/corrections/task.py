@@ -108,9 +108,16 @@ class Task:
         """The sites of the network on the first batch, in the order in which it makes them."""
         return self.sights(0, next(iter(self.batches)))
 
-    def sights(self, number: int, batch: Batch, *, only: str | None = None, calls: int | None = None) -> list[Seen]:
-        """The sites of the network, as it is now, on the batch of some number: all, or some calls of one."""
-        return observe(self.network, batch.run, only=only, calls=calls, replay=self.runs.of(self.network, number))
+    def sights(
+        self, number: int, batch: Batch, *, only: str | None = None, calls: int | None = None,
+        forced: Sequence[Tensor] = (),
+    ) -> list[Seen]:  # fmt: skip
+        """The sites of the network, as it is now, on the batch of some number: all, or some calls of one.
+
+        What is forced comes out of the one, call by call, in place of what it gives.
+        """
+        replay = self.runs.of(self.network, number)
+        return observe(self.network, batch.run, only=only, calls=calls, replay=replay, forced=forced)
 
     def parents_sights(
         self, number: int, batch: Batch, *, only: str | None = None, calls: int | None = None
@@ -183,13 +190,15 @@ class Task:
     ) -> Iterator[Sample]:
         """What all batches show of one site, the network being as it is now.
 
-        A batch on which the networks apply the weight a different number of times, or to different numbers of rows,
-        shows nothing.
+        A weight that is applied several times may read, in a loop of the network's own, what it gave before: it sees
+        what its targets lead to, as a recurrent layer does, for errors would add up over the loop. A batch on which the
+        networks apply the weight a different number of times, or to different numbers of rows, shows nothing.
         """
         batches: Iterable[tuple[Batch, Means | None]] = remembered or ((batch, None) for batch in self.batches)
         for number, (batch, known) in enumerate(batches):
             means = known or self.means_of(self.parents_sights(number, batch, only=name, calls=calls))
-            targets, own = means.get(name, ()), self.sights(number, batch, only=name, calls=calls)
+            targets = means.get(name, ())
+            own = self.sights(number, batch, only=name, calls=calls, forced=targets if calls > 1 else ())
             fits = all(
                 each.recurrence or each.output.shape == target.shape for each, target in zip(own, targets, strict=False)
             )
