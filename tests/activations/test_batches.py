@@ -175,3 +175,12 @@ def test_a_batch_whose_input_is_not_known_is_not_varied():
     for content in (two, tokens, "text"):
         (batch,) = Batches.of([content], forward=lambda model, batch: batch)
         assert batch.varied(lambda values: values + 1) is batch
+
+
+def test_a_second_input_that_is_not_passed_on_is_told_with_what_to_do():
+    pair = nn.Bilinear(4, 4, 2)
+    batches = Batches.of([(torch.randn(5, 4), torch.randn(5, 4))])
+    with pytest.raises(InputError, match=r"of a tuple or list the first element.*a dict of keyword arguments"):
+        next(iter(batches)).run(pair)
+    x = torch.randn(1, 4)
+    torch.testing.assert_close(next(iter(Batches.of({"input1": x, "input2": x}))).run(pair), pair(x, x))

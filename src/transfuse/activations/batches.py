@@ -164,9 +164,11 @@ class Batches:
             raise
         except Exception as error:
             text = f"{type(error).__name__}: {error}"
+            several = isinstance(content, tuple | list) and len(content) > 1 and self.forward is plain_forward
+            taken = ", of a tuple or list the first element, since labels may follow it" if several else ""
             raise InputError(
-                f"{type(model).__name__} does not run on batch {number} of the data ({text}); pass inputs as it takes "
-                "them, or forward=, a function of model and batch"
+                f"{type(model).__name__} does not run on batch {number} of the data{taken} ({text}); pass inputs as it "
+                "takes them (several: a dict of keyword arguments), or forward=, a function of model and batch"
             ) from error
 
 
