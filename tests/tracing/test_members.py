@@ -95,6 +95,31 @@ def test_heads_that_something_tells_apart_stay_where_they_are_in_their_group():
     assert layout[space].units == GROUPS
 
 
+class NormedHeads(nn.Module):
+    """Attention whose queries and keys are normed head by head, with gains that all heads share."""
+
+    def __init__(self):
+        super().__init__()
+        self.read = nn.ModuleList(nn.Linear(WIDTH, HEADS * SIZE, bias=False) for _ in range(3))
+        self.gain, self.bias = nn.Parameter(torch.rand(SIZE) + 0.5), nn.Parameter(torch.rand(SIZE))
+        self.out = nn.Linear(HEADS * SIZE, 3)
+
+    def forward(self, x):
+        q, k, v = (each(x).view(*x.shape[:2], HEADS, SIZE).transpose(1, 2) for each in self.read)
+        q, k = (F.layer_norm(each, (SIZE,), self.gain, self.bias) for each in (q, k))
+        return self.out(F.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2))
+
+
+def test_gains_that_all_heads_share_stay_and_leave_the_heads_free():
+    torch.manual_seed(0)
+    model, x = NormedHeads().double(), torch.randn(4, 5, WIDTH).double()
+    layout = transfuse.trace(model, x)
+    (space,) = layout.spaces
+    assert space.units == HEADS
+    assert {"gain", "bias"} <= layout.fixed.keys()
+    torch.testing.assert_close(moved_twin(model, layout, 0)(x), model(x))
+
+
 def test_without_a_proof_there_are_no_members():
     assert not transfuse.trace(Model("expand").eval(), TOKENS[:2], proof=False).members
 
