@@ -137,7 +137,8 @@ def select_units(task: Task, *, balanced: bool = True) -> Selection:
     # Each unit is one parent's, so little is lost at a rectifier, and its slopes are not worth their time; states of
     # recurrent layers saturate.
     carry = result.carry()
-    refit_sites(replace(own, carry=carry), bent={seen.name for seen in sites if seen.recurrence})
+    bent = {seen.name for seen in sites if seen.recurrence} | own.token_scores()
+    refit_sites(replace(own, carry=carry), bent=bent)
     kept = {space: tuple(len(part.units) for part in each) for space, each in chosen.items()}
     return Selection.of(made.problem.layout, kept, streams, placed, carry)
 
