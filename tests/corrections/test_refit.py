@@ -155,6 +155,50 @@ def test_a_weight_is_bent_if_all_that_it_gives_is():
     assert task.bent() == {"two.weight"}
 
 
+class Writer(nn.Module):
+    """A language model of one layer, or one that gives as many numbers and no scores of tokens."""
+
+    def __init__(self, tokens=9, outputs=9):
+        super().__init__()
+        self.words, self.hidden = nn.Embedding(tokens, 4), nn.Linear(4, 5)
+        self.scores = nn.Linear(5, outputs)
+
+    def forward(self, tokens):
+        return self.scores(self.hidden(self.words(tokens)).tanh())
+
+
+def of_texts(outputs=9):
+    """A task on one of two language models, which shall become their mean."""
+    parents = [built(lambda: Writer(outputs=outputs), seed) for seed in (0, 1)]
+    for parent in parents:
+        parent.scores.weight.data *= 6.0  # they are sure
+    return Task(copy.deepcopy(parents[0]), parents, [0.5, 0.5], Batches.of(torch.randint(9, (40, 6))))
+
+
+def test_scores_of_tokens_are_fitted_by_what_their_softmax_shows():
+    """The last layer of one model, against a fit in which all scores count alike: nearer in cross-entropy."""
+    assert of_texts().token_scores() == {"scores.weight"}
+    assert not of_texts(outputs=8).token_scores()
+    found = []
+    for bent in (None, {"hidden.weight"}):
+        task = of_texts()
+        with torch.no_grad():
+            refit_sites(task, bent=bent)
+        batches = [batch for batch in task.batches if batch.judges]
+        wanted = [sum(batch.run(parent) for parent in task.parents) / 2 for batch in batches]
+        own = [batch.run(task.network) for batch in batches]
+        found.append(sum(
+            float(nn.functional.cross_entropy(a.flatten(0, 1), b.flatten(0, 1).softmax(1)).detach())
+            for a, b in zip(own, wanted, strict=True)
+        ))  # fmt: skip
+    assert found[0] < found[1]
+
+
+def test_of_too_many_tokens_all_scores_count_alike(monkeypatch):
+    monkeypatch.setattr(tasks, "MOST_SCORES", 100)
+    assert not of_texts().token_scores()
+
+
 def test_what_is_kept_in_memory_changes_nothing(monkeypatch):
     results = []
     for memory in (2**30, 0):

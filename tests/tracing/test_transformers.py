@@ -110,8 +110,8 @@ def test_example_inputs_that_reach_a_mask_token_let_more_move(name):
 
 
 # The group of each space: of the stream (what it may be beyond permuted, or why it is not more), of heads (with how
-# many frames there are inside: queries with keys, values with outputs, and how many of them are planes that rotary
-# positions turn), of units.
+# many frames there are inside: queries with keys, values with outputs, how many of them are planes that rotary
+# positions turn, and how many heads of queries share keys), of units.
 # Scores alone count as outputs. Weights of words that are also read at the end are untied where it says so.
 FIXING, SCALED, NONE = "rotations fixing the mean", "signs scales", ""
 GROUPS = {
@@ -128,7 +128,8 @@ GROUPS = {
     },
     "gpt2, untied": {"transformer.wte.out": FIXING, "c_attn.out": (SCALED, 2), "c_fc.out": NONE},
     "llama": {"model.embed_tokens.out": "rotations", "q_proj.out": (SCALED, 2, 1), "gate_proj.out": SCALED},
-    "qwen2": {"model.embed_tokens.out": "rotations", "q_proj.out": (SCALED, 2, 1), "gate_proj.out": SCALED},
+    "qwen2": {"model.embed_tokens.out": "rotations", "q_proj.out": (SCALED, 2, 1, 2), "gate_proj.out": SCALED},
+    "qwen3": {"model.embed_tokens.out": "rotations", "q_proj.out": (SCALED, 1, 0, 2), "gate_proj.out": SCALED},
     "gpt_neox": {"gpt_neox.embed_in.out": FIXING, "query_key_value.out": (SCALED, 3, 1), "dense_h_to_4h.out": NONE},
     "t5": {
         "shared.out": "the gain decoder.final_layer_norm.weight cannot go into shared.weight",
@@ -162,12 +163,15 @@ def test_the_group_of_each_space_of_a_real_definition(name):
     layout = transfuse.trace(row.build(), row.inputs(), outputs=lambda result: result.logits)
     for space in layout.spaces:
         (wanted,) = (found for end, found in GROUPS[name].items() if space.name.endswith(end))
-        words, frames, planes = (*wanted, 0)[:3] if isinstance(wanted, tuple) else (wanted, 0, 0)
+        given = wanted if isinstance(wanted, tuple) else (wanted,)
+        words, frames, planes, shared = given + (0, 0, 1)[len(given) - 1 :]
         reason = layout.unrotated.get(space.name, "")
         found = reason if reason and not space.rotations else " ".join(space.symmetry.words)
         assert found.startswith(words) if reason else found == words
         found = layout.frames_of(space.name)
         assert (len(found), sum(frame.planes > 0 for frame in found)) == (frames, planes)
+        members = layout.members_of(space.name)
+        assert (members.count if members else 1) == shared
 
 
 @pytest.mark.filterwarnings("ignore")

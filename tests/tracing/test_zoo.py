@@ -58,7 +58,7 @@ def moved_by_hand(state, layout, elements):
 
 
 def inside_by_hand(tensor, block, element):
-    old = tensor.transpose(0, block.axis)
+    old = exchanged_by_hand(tensor, block, element).transpose(0, block.axis)
     new = old.clone()
     for frame, matrices in zip(element.frames, element.matrices, strict=True):
         for parts, mixing in ((frame.one, matrices), (frame.other, torch.linalg.inv(matrices).mT)):
@@ -66,6 +66,17 @@ def inside_by_hand(tensor, block, element):
                 for unit, row in enumerate(block.positions) if (part.tensor, part.axis) == place(block) else ():
                     for i, slot in enumerate(part.slots):
                         new[row[slot]] = sum(mixing[unit, i, j] * old[row[s]] for j, s in enumerate(part.slots))
+    return new.transpose(0, block.axis)
+
+
+def exchanged_by_hand(tensor, block, element):
+    old = tensor.transpose(0, block.axis)
+    new = old.clone()
+    held = element.members.slots_on(*place(block)) if element.members else []
+    for unit, row in enumerate(block.positions):
+        for member, slots in enumerate(held):
+            for slot, source in zip(slots, held[element.orders[unit, member]], strict=True):
+                new[row[slot]] = old[row[source]]
     return new.transpose(0, block.axis)
 
 

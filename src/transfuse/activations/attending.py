@@ -41,10 +41,11 @@ def pattern_of(func: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[st
     return pattern
 
 
-def by_head(pattern: Tensor, block: Block) -> Tensor | None:
-    """A pattern as [rows, heads], the heads in the order of the units of the block that reads what they write.
+def by_head(pattern: Tensor, block: Block, members: int = 1) -> Tensor | None:
+    """A pattern as [rows, units and members], in the order of the units of the block that reads what heads write.
 
-    Queries that share keys and values are one head. Nothing where the pattern has not the heads of the block, or where
+    A unit is a head or, of queries that share keys and values, a group of them: its patterns are beside one another if
+    they are `members` of it, else below one another. Nothing where the pattern has not the heads of the block, or where
     these do not stand one after another there.
     """
     units, slots = block.positions.shape
@@ -52,4 +53,7 @@ def by_head(pattern: Tensor, block: Block) -> Tensor | None:
     if not heads or heads % units or not np.array_equal(block.positions.ravel(), np.arange(units * slots)):
         return None
     shared = heads // units if pattern.dim() > 3 else 1
-    return pattern.reshape(-1, units, shared, *pattern.shape[-2:]).movedim(1, -1).reshape(-1, units)
+    if shared % members:
+        return None
+    apart = pattern.reshape(-1, units, members, shared // members, *pattern.shape[-2:])
+    return apart.movedim((1, 2), (-2, -1)).reshape(-1, units * members)

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from ..errors import InputError, listing
-from ..layout import Axis, Block, Fixed, Frame, Layout, Part, Run, Slot
+from ..layout import Axis, Block, Fixed, Frame, Layout, Members, Part, Run, Slot
 from ..modules import state_of
 from ..types import State
 from .attending import by_head
@@ -40,6 +40,7 @@ class Terms:
         weights: Whether weights of spaces that have activations count beside these; those of other spaces, and those
             with directions inside of units, always do.
         frames: Directions inside of units, in weights and in these activations.
+        members: Parts of units that may change places, in weights and in these activations.
         of_convolutions: Whether most of these tensors are what convolutions read, at many places of every sample.
             They tell units apart so well that couplings of two models, from several starts, came out with objectives
             within a thousandth of each other.
@@ -51,6 +52,7 @@ class Terms:
     weights: bool = True
     frames: tuple[Frame, ...] = ()
     of_convolutions: bool = False
+    members: tuple[Members, ...] = ()
 
     @property
     def spaces(self) -> set[str]:
@@ -68,6 +70,7 @@ class Terms:
         known = self.spaces
         moving = {name: axes for name, axes in layout.tensors.items() if _spaces(axes)}
         inside = {part.tensor for frame in self.frames for part in (*frame.one, *frame.other)}
+        inside |= {part.tensor for each in self.members for own in each.parts for part in own}
         kept = {
             name: axes for name, axes in moving.items() if self.weights or name in inside or not _spaces(axes) <= known
         }
@@ -84,7 +87,9 @@ class Terms:
         units = {name: sum(own[name].shape[1] for own in self.states) / len(states) for name in self.axes}
         trust = {name: count / (count + units[name]) for name, count in self.samples.items()}
         count = {name: size * trust[name] for name in self.axes}
-        joined = Layout(layout.spaces, {**kept, **self.axes}, reduced=layout.reduced, frames=self.frames)
+        joined = Layout(
+            layout.spaces, {**kept, **self.axes}, reduced=layout.reduced, frames=self.frames, members=self.members
+        )
         return mixed, joined, count
 
 
@@ -159,6 +164,7 @@ def activation_terms(models: Sequence[nn.Module], layout: Layout, batches: Batch
     """
     blocks = [_consuming(model, layout) for model in models]
     whole = {key for key in blocks[0] if any(frame.slots_on(key[0], 1) for frame in layout.frames_of(key[1]))}
+    shares = {key: _count(layout, key) for key in whole}
     sums: dict[tuple[str, str], Products] = {}
     looks: dict[tuple[str, str], Products] = {}
     convolved: set[tuple[str, str]] = set()
@@ -166,7 +172,7 @@ def activation_terms(models: Sequence[nn.Module], layout: Layout, batches: Batch
     for batch in batches:
         for seen in together([look(model, batch.run) for model in models]):
             for key in _keys(seen[0], blocks[0]):
-                if key in whole and (heads := _heads(seen, [own[key] for own in blocks])) is not None:
+                if key in whole and (heads := _heads(seen, [own[key] for own in blocks], shares[key])) is not None:
                     looks[key] = looks[key] + heads if key in looks else heads
                 columns = [_units(each, own[key], key in whole) for each, own in zip(seen, blocks, strict=True)]
                 exact = key in whole or layout[key[1]].rotations  # rotations show what permutations do not
@@ -178,7 +184,7 @@ def activation_terms(models: Sequence[nn.Module], layout: Layout, batches: Batch
     samples: dict[str, int] = {}
     if strange := sorted({key[0] for key, found in sums.items() if not bool(found.second.isfinite().all())}):
         raise InputError(listing("NaN or infinity on the data; check the inputs and the weights. Seen at", strange))
-    frames = layout.frames
+    frames, members = layout.frames, layout.members
     for key, products in sums.items():
         slots = blocks[0][key].positions.shape[1] if key in whole else 1
         widths = [len(own[key].positions) * slots for own in blocks]
@@ -188,32 +194,44 @@ def activation_terms(models: Sequence[nn.Module], layout: Layout, batches: Batch
             continue
         even = not bool(blocks[0][key].odd.all())
         axes[name] = (Axis((Fixed(len(rows)),)), Axis((Run((Slot(key[1], even),) * slots),)))
-        frames = tuple(_with_activations(frame, key, name) for frame in frames) if key in whole else frames
+        if key in whole:
+            frames = tuple(_with_activations(frame, key, name) for frame in frames)
+            members = tuple(_with_members(each, key[1], name, each.slots_on(key[0], 1)) for each in members)
         parts = rows.split(widths, 1)
         for state, part in zip(states, parts, strict=True):
             state[name] = part
         samples[name] = products.count
     for key, products in looks.items():
-        name, rows = f"attention before {key[0]} of {key[1]}", _of_patterns(products, blocks[0][key])
-        axes[name] = (Axis((Fixed(len(rows)),)), Axis((Run((Slot(key[1], True),)),)))
-        for state, part in zip(states, rows.split([len(own[key].positions) for own in blocks], 1), strict=True):
+        count = shares[key]
+        name, rows = f"attention before {key[0]} of {key[1]}", _of_patterns(products, blocks[0][key], count)
+        axes[name] = (Axis((Fixed(len(rows)),)), Axis((Run((Slot(key[1], True),) * count),)))
+        members = tuple(_with_members(each, key[1], name, [(slot,) for slot in range(count)]) for each in members)
+        widths = [len(own[key].positions) * count for own in blocks]
+        for state, part in zip(states, rows.split(widths, 1), strict=True):
             state[name] = part
         samples[name] = products.count
-    return Terms(states, axes, samples, weights, frames, of_convolutions=2 * len(convolved) > len(sums))
+    return Terms(states, axes, samples, weights, frames, 2 * len(convolved) > len(sums), members)
 
 
-def _heads(seen: Sequence[Seen], blocks: Sequence[Block]) -> Products | None:
+def _count(layout: Layout, key: tuple[str, str]) -> int:
+    """How many members of a unit a weight reads; 1 where units have none."""
+    members = layout.members_of(key[1])
+    return members.count if members and members.slots_on(key[0], 1) else 1
+
+
+def _heads(seen: Sequence[Seen], blocks: Sequence[Block], members: int) -> Products | None:
     """Sums over the attention patterns of all models, [places and places, heads]; none where they do not compare."""
-    columns = [by_head(each.pattern, own) for each, own in zip(seen, blocks, strict=True) if each.pattern is not None]
+    shown = [(each.pattern, own) for each, own in zip(seen, blocks, strict=True) if each.pattern is not None]
+    columns = [by_head(pattern, own, members) for pattern, own in shown]
     found = [each for each in columns if each is not None]
     alike = len(found) == len(seen) and len({len(each) for each in found}) == 1
     beside = torch.cat(found, 1).double() if alike else None
     return None if beside is None or not bool(beside.isfinite().all()) else Products.of(beside)
 
 
-def _of_patterns(products: Products, block: Block) -> Tensor:
+def _of_patterns(products: Products, block: Block, members: int) -> Tensor:
     """Rows that stand for the patterns of heads; each counts as much as all directions of its head do."""
-    return math.sqrt(block.positions.shape[1]) * products.rows()
+    return math.sqrt(block.positions.shape[1] / members) * products.rows()
 
 
 def _with_activations(frame: Frame, key: tuple[str, str], name: str) -> Frame:
@@ -224,6 +242,14 @@ def _with_activations(frame: Frame, key: tuple[str, str], name: str) -> Frame:
     for slots, first in frame.slots_on(key[0], 1):
         sides[first] += (Part(name, 1, slots),)
     return replace(frame, one=sides[False], other=sides[True])
+
+
+def _with_members(members: Members, space: str, name: str, slots: Sequence[tuple[int, ...]]) -> Members:
+    """Members of which activations of that name are a part, by the slots that each has there."""
+    if members.space != space or len(slots) != members.count:
+        return members
+    parts = zip(members.parts, slots, strict=True)
+    return replace(members, parts=tuple((*own, Part(name, 1, held)) for own, held in parts))
 
 
 def _consuming(model: nn.Module, layout: Layout) -> dict[tuple[str, str], Block]:

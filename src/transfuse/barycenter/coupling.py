@@ -141,10 +141,14 @@ def same(one: Coupling, other: Coupling) -> bool:
 
 
 def _same_inside(one: Framed, other: Framed) -> bool:
-    """Whether two elements move units alike, and mix what is inside of them alike."""
+    """Whether two elements move units alike, and mix and move what is inside of them alike."""
     pairs = zip(one.matrices, other.matrices, strict=True)
-    return one.permutation.same_as(other.permutation) and all(
-        torch.allclose(a, b, rtol=0.0, atol=SAME) for a, b in pairs
+    orders = [each.orders for each in (one, other) if each.orders is not None]
+    alike = not orders or (len(orders) == 2 and torch.equal(*orders))
+    return (
+        alike
+        and one.permutation.same_as(other.permutation)
+        and all(torch.allclose(a, b, rtol=0.0, atol=SAME) for a, b in pairs)
     )
 
 

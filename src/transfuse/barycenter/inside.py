@@ -3,17 +3,21 @@
 In: a problem, a target, present couplings. Out: scores of heads and of directions, and the best element for them. A
 pair of heads scores the sum of the singular values of the products of their directions, which is what the best rotation
 reaches; so heads are assigned first, and rotated then. Where positions turn planes, only these planes are turned.
+
+Where units have members (heads of queries that share keys), those of a pair are assigned to one another before the pair
+is scored: for given rotations that is an assignment, for a given one the rotations are known, so both are found in
+turns, from two starts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
-from ..layout import Frame, Framed, Permutation
+from ..layout import Frame, Framed, Members, Permutation
 from ..layout.moving import Pair, units_of
 from ..layout.planes import of_planes, on_planes
 from ..layout.slicing import whole
@@ -21,6 +25,9 @@ from ..transport import assignment
 from .coupling import Couplings
 from .problem import Problem
 from .scores import Target
+
+ROUNDS = 10  # of orders of members and rotations; two or three are needed
+Slots = tuple[int, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,11 +44,19 @@ class InsideScores:
     plain: Tensor
     inside: tuple[Tensor, ...]
 
+    def __add__(self, other: InsideScores) -> InsideScores:
+        """The scores of more slots."""
+        inside = tuple(one + more for one, more in zip(self.inside, other.inside, strict=True))
+        return InsideScores(self.frames, self.plain + other.plain, inside)
+
+    def reached(self) -> Tensor:
+        """What each pair of units scores with the best rotations, [target units, model units]."""
+        inside = zip(self.inside, self.frames, strict=True)
+        return self.plain + sum(_reached(each, frame).to(self.plain) for each, frame in inside)
+
     def best(self) -> Framed:
         """The element with the largest total score."""
-        inside = zip(self.inside, self.frames, strict=True)
-        totals = self.plain + sum(_reached(each, frame).to(self.plain) for each, frame in inside)
-        order = assignment(totals)
+        order = assignment(self.reached())
         rows = torch.arange(len(order), device=order.device)
         inside = zip(self.inside, self.frames, strict=True)
         turned = tuple(_rotations(each[rows, order], frame) for each, frame in inside)
@@ -57,6 +72,76 @@ class InsideScores:
             float((matrix.to(scores) * scores[rows, order]).sum(dtype=torch.float64))
             for matrix, scores in zip(framed.matrices, self.inside, strict=True)
         )
+
+
+@dataclass(frozen=True, eq=False)
+class MemberScores:
+    """How well units agree whose members may change places.
+
+    Args:
+        members: The members of the space.
+        shared: The scores of slots that belong to no member.
+        each: Those of pairs of members, `[units, units]` having become `[units, units, members, members]`.
+    """
+
+    members: Members
+    shared: InsideScores
+    each: InsideScores
+
+    def best(self) -> Framed:
+        """The element with a large total score: members of each pair of units are assigned first, then units."""
+        orders = self._orders()
+        found = self._ordered(orders).best()
+        order = found.permutation.order
+        rows = torch.arange(len(order), device=order.device)
+        return replace(found, members=self.members, orders=orders[rows, order])
+
+    def agreement(self, element: Permutation | Framed) -> float:
+        """The total score of an element."""
+        width, count = len(self.shared.plain), self.members.count
+        orders = torch.arange(count, device=self.shared.plain.device).repeat(width, width, 1)
+        if isinstance(element, Framed) and element.orders is not None:
+            order = element.permutation.order
+            orders[torch.arange(width, device=order.device), order] = element.orders
+        return self._ordered(orders).agreement(element)
+
+    def _ordered(self, orders: Tensor) -> InsideScores:
+        """The scores of units, for a given order [target units, model units, members] of the members of each pair."""
+
+        def taken(scores: Tensor) -> Tensor:
+            index = orders.view(*orders.shape, *[1] * (scores.dim() - 3))
+            return scores.take_along_dim(index, 3).squeeze(3).sum(2)
+
+        inside = tuple(taken(scores) for scores in self.each.inside)
+        return self.shared + InsideScores(self.shared.frames, taken(self.each.plain), inside)
+
+    def _orders(self) -> Tensor:
+        """The better of two orders for each pair of units: from rotations by what is shared, and from none at all."""
+        one, other = (self._settled(start) for start in (self._turned(self.shared), self.each.reached()))
+        better = self._ordered(one).reached() >= self._ordered(other).reached()
+        return torch.where(better[:, :, None], one, other)
+
+    def _turned(self, scores: InsideScores) -> Tensor:
+        """What each pair of members scores if the directions of its units are rotated as some scores ask for."""
+        total = self.each.plain.clone()
+        for inside, each, frame in zip(scores.inside, self.each.inside, scores.frames, strict=True):
+            total += torch.einsum("tmij,tmabij->tmab", _rotations(inside.flatten(0, 1), frame).view_as(inside), each)
+        return total
+
+    def _settled(self, start: Tensor) -> Tensor:
+        """Orders from scores of members, rotations from these, and again until no order changes."""
+        orders = _assigned(start)
+        for _ in range(ROUNDS):
+            before, orders = orders, _assigned(self._turned(self._ordered(orders)))
+            if torch.equal(before, orders):
+                break
+        return orders
+
+
+def _assigned(scores: Tensor) -> Tensor:
+    """The best order [..., n] for each of some matrices of scores [..., n, n]."""
+    found = [assignment(each) for each in scores.flatten(0, -3)]
+    return torch.stack(found).view(scores.shape[:-1])
 
 
 def _reached(scores: Tensor, frame: Frame) -> Tensor:
@@ -81,27 +166,48 @@ def _rotations(scores: Tensor, frame: Frame) -> Tensor:
 
 def inside_scores(
     problem: Problem, space: str, model: int, target: Target, couplings: Couplings, tensors: Collection[str]
-) -> InsideScores:
+) -> InsideScores | MemberScores:
     """Scores of the units of a space and of the directions inside of them, by some tensors of the target."""
-    frames = problem.layout.frames_of(space)
-    pairs = [pair for pair in problem.blocks_of[space] if pair.target.tensor in tensors]
+    frames, members = problem.layout.frames_of(space), problem.layout.members_of(space)
     like = problem.states[model][problem.terms_of(space)[0]]
     width = problem.widths[space]
-    plain = like.new_zeros(width, width)
-    inside = tuple(like.new_zeros(width, width, frame.size, frame.size) for frame in frames)
-    for pair in pairs:
+    shared = _empty(frames, like, width, width)
+    each = _empty(frames, like, width, width, members.count, members.count) if members else shared
+    for pair in (pair for pair in problem.blocks_of[space] if pair.target.tensor in tensors):
+        where = pair.target.tensor, pair.target.axis
         weight = problem.importance.get(pair.target.tensor, 1.0)
         ours, theirs = _directions(problem, pair, model, target, couplings)
+        held = members.slots_on(*where) if members else []
         left = set(range(ours.shape[1]))
-        for frame, scores in zip(frames, inside, strict=True):
-            for slots, _ in frame.slots_on(pair.target.tensor, pair.target.axis):
-                chosen = list(slots)
-                scores.add_(torch.einsum("tiv,mjv->tmij", ours[:, chosen], theirs[:, chosen]), alpha=weight)
-                left -= set(slots)
-        if left:
-            others = sorted(left)
-            plain.addmm_(ours[:, others].flatten(1), theirs[:, others].flatten(1).T, alpha=weight)
-    return InsideScores(frames, plain, inside)
+        for number, frame in enumerate(frames):
+            parts = [slots for slots, _ in frame.slots_on(*where)]
+            left -= {slot for slots in parts for slot in slots}
+            alone, inside = _apart(parts, held)
+            for own in map(torch.tensor, alone):
+                shared.inside[number].add_(torch.einsum("tiv,mjv->tmij", ours[:, own], theirs[:, own]), alpha=weight)
+            for own in map(torch.tensor, inside):
+                products = torch.einsum("taiv,mbjv->tmabij", ours[:, own], theirs[:, own])
+                each.inside[number].add_(products, alpha=weight)
+        alone, inside = _apart([(slot,) for slot in sorted(left)], held)
+        if alone:
+            own = torch.tensor(alone)[:, 0]
+            shared.plain.addmm_(ours[:, own].flatten(1), theirs[:, own].flatten(1).T, alpha=weight)
+        for own in map(torch.tensor, inside):
+            each.plain.add_(torch.einsum("taiv,mbiv->tmab", ours[:, own], theirs[:, own]), alpha=weight)
+    return MemberScores(members, shared, each) if members else shared
+
+
+def _empty(frames: tuple[Frame, ...], like: Tensor, *pairs: int) -> InsideScores:
+    """Scores of nothing yet, for pairs of units, or of members of units."""
+    inside = tuple(like.new_zeros(*pairs, frame.size, frame.size) for frame in frames)
+    return InsideScores(frames, like.new_zeros(pairs), inside)
+
+
+def _apart(parts: Sequence[Slots], held: Sequence[Slots]) -> tuple[list[Slots], list[tuple[Slots, ...]]]:
+    """Parts that belong to no member, by the slots that each member holds; and those that do, one of each member."""
+    inside = list(zip(*([slots for slots in parts if slots[0] in own] for own in held), strict=True))
+    taken = {slots for row in inside for slots in row}
+    return [slots for slots in parts if slots not in taken], inside
 
 
 def _directions(

@@ -54,10 +54,18 @@ class Piece:
 
 
 def _slopes(site: Seen, target: Tensor) -> list[Tensor]:
-    """Squared slopes at the samples that are looked at, for each part."""
-    if site.recurrence is None:  # each number alone, so others need not be made
-        return [site.squared_slopes(rows) for rows in rows_by_part(site, target)]
-    return rows_by_part(site, site.squared_slopes(target))
+    """Squared slopes at the samples that are looked at, for each part.
+
+    Where nothing follows, outputs are scores of tokens, and what counts is the logarithm of their softmax p: the second
+    derivative of the cross-entropy to p is p (1 - p), for each score alone.
+    """
+    if site.recurrence is not None:
+        return rows_by_part(site, site.squared_slopes(target))
+    rows = rows_by_part(site, target)  # each number alone, so others need not be made
+    if site.then is not None:
+        return [site.squared_slopes(each) for each in rows]
+    shares = [each.softmax(-1) for each in rows]
+    return [each * (1 - each) for each in shares]
 
 
 def pieces_of(samples: Samples, *, bent: bool) -> Callable[[], Iterable[Piece]]:

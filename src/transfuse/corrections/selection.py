@@ -138,8 +138,8 @@ def select_units(task: Task, *, balanced: bool = True) -> Selection:
     # Each unit is one parent's, so little is lost at a rectifier, and its slopes are not worth their time; states of
     # recurrent layers, and of loops that the network makes itself, saturate.
     carry, often = result.carry(), Counter(seen.name for seen in sites)
-    looped = {seen.name for seen in sites if seen.recurrence or (seen.bent and often[seen.name] > 1)}
-    refit_sites(replace(own, carry=carry), bent=looped)
+    looped = {seen.name for seen in sites if seen.recurrence or often[seen.name] > 1}
+    refit_sites(replace(own, carry=carry), bent=looped & own.bent() | own.token_scores())
     kept = {space: tuple(len(part.units) for part in each) for space, each in chosen.items()}
     return Selection.of(made.problem.layout, kept, streams, placed, carry)
 

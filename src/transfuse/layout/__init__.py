@@ -11,7 +11,7 @@ from .frames_balance import all_balanced, in_balance_of
 from .notation import PlainLoader
 from .permuting import permute, random_elements
 from .recipe import LAYOUT, Layout, parse
-from .records import Axis, Block, Fixed, Fold, Frame, Part, Reader, Reduced, Run, Side, Slot, Space
+from .records import Axis, Block, Fixed, Fold, Frame, Members, Part, Reader, Reduced, Run, Side, Slot, Space
 from .symmetry import PERMUTATIONS, Symmetry, pair_scores
 
 __all__ = [
@@ -24,6 +24,7 @@ __all__ = [
     "Frame",
     "Framed",
     "Layout",
+    "Members",
     "Part",
     "Permutation",
     "PlainLoader",

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from .notation import writable
-from .records import REDUCED, Fixed, Run, Side
+from .records import REDUCED, Fixed, Part, Run, Side
 
 if TYPE_CHECKING:
     from .recipe import Layout
@@ -35,6 +35,7 @@ def all_contradictions(layout: Layout) -> Iterator[str]:
     yield from _contradicting_rotations(layout)
     yield from _contradicting_folds(layout)
     yield from _contradicting_frames(layout, names)
+    yield from _contradicting_members(layout)
 
 
 def _contradicting_rotations(layout: Layout) -> Iterator[str]:
@@ -79,14 +80,40 @@ def _contradicting_frames(layout: Layout, names: Sequence[str]) -> Iterator[str]
                 "give half of the directions, or 1 where neighbours are a plane"
             )
         for part in (*frame.one, *frame.other):
-            axes = layout.tensors.get(part.tensor, ())
-            runs = axes[part.axis].segments if 0 <= part.axis < len(axes) else ()
-            count = sum(slot.space == frame.space for run in runs if isinstance(run, Run) for slot in run.cell)
+            count = _slots(layout, part, frame.space)
             if len(part.slots) != frame.size or not all(0 <= slot < count for slot in part.slots):
                 yield (
                     f"frames {frame.space}: {part.tensor} axis {part.axis} has {count} slots of it, and "
                     f"{list(part.slots)} are named; expected {frame.size} of them"
                 )
+
+
+def _contradicting_members(layout: Layout) -> Iterator[str]:
+    """What is wrong with members of units: spaces without frames, slots that are not there or shared, unequal parts."""
+    for members in layout.members:
+        where = f"members {members.space}"
+        if not layout.frames_of(members.space):
+            yield f"{where}: that space has no frames; leave it out"
+        if members.count < 2 or layout.members_of(members.space) is not members:
+            yield f"{where}: there must be one list of two members or more for a space"
+        shapes = {tuple(sorted((part.tensor, part.axis, len(part.slots)) for part in own)) for own in members.parts}
+        if len(shapes) > 1:
+            yield f"{where}: each must stand on the same axes of the same tensors, with as many slots"
+        parts = [part for own in members.parts for part in own]
+        slots = [(part.tensor, part.axis, slot) for part in parts for slot in part.slots]
+        if len(set(slots)) < len(slots):
+            yield f"{where}: a slot is named twice; each belongs to one member at most"
+        for part in parts:
+            count = _slots(layout, part, members.space)
+            if not all(0 <= slot < count for slot in part.slots):
+                yield f"{where}: {part.tensor} axis {part.axis} has {count} slots of it; {list(part.slots)} are named"
+
+
+def _slots(layout: Layout, part: Part, space: str) -> int:
+    """How many slots a unit of a space has on the axis of a part."""
+    axes = layout.tensors.get(part.tensor, ())
+    runs = axes[part.axis].segments if 0 <= part.axis < len(axes) else ()
+    return sum(slot.space == space for run in runs if isinstance(run, Run) for slot in run.cell)
 
 
 def _contradicting_axes(layout: Layout, names: Sequence[str]) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""The notation of what goes with rotations: gains that fold into what reads or writes, and frames inside of units.
+"""The notation of what goes with rotations: gains that fold into what reads or writes, and what is inside of units.
 
     folds:
       norm.weight: {bias: norm.bias, into: {up.weight: up.bias, gate.weight: null}}
@@ -6,6 +6,8 @@
     frames:
       heads: [{one: ['query.weight 0 0:4'], other: ['key.weight 0 0:4']}]
       rotary: [{one: ['q.weight 0 0:4'], other: ['k.weight 0 0:4'], planes: 2}]
+    members:
+      groups: [['query.weight 0 0:4', 'out.weight 1 0:4'], ['query.weight 0 4:8', 'out.weight 1 4:8']]
 
 In: records, or what YAML gives. Out: text, or records; a `LayoutError` says what cannot be read.
 """
@@ -17,7 +19,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..errors import LayoutError
-from .records import Fold, Frame, Part, Reader
+from .records import Fold, Frame, Members, Part, Reader
 from .scalars import MOST_SLOTS, number, scalar
 
 _PART = re.compile(r"(?P<tensor>.+) (?P<axis>[0-9]{1,2}) (?P<first>[0-9]+):(?P<last>[0-9]+)(:(?P<step>[0-9]+))?")
@@ -76,20 +78,35 @@ def parse_frames(space: str, value: Any) -> list[Frame]:
     return found
 
 
+def members_text(members: Members) -> str:
+    """Members, without the name of their space, as text."""
+    return "[" + ", ".join(f"[{', '.join(scalar(_part_text(part)) for part in own)}]" for own in members.parts) + "]"
+
+
+def parse_members(space: str, value: Any) -> Members:
+    """The members of the units of a space from what stands beside its name."""
+    if not isinstance(value, list) or not all(isinstance(own, list) for own in value):
+        raise LayoutError(
+            f"members {space}: cannot read {value!r}; expected a list for each member, of tensors with an axis and "
+            "slots ('[[q.weight 0 0:4, o.weight 1 0:4], [q.weight 0 4:8, o.weight 1 4:8]]')"
+        )
+    return Members(space, tuple(tuple(_parse_part(space, str(part), "members") for part in own) for own in value))
+
+
 def _given(entry: Any, name: str) -> Any:
     return entry.get(name) if isinstance(entry, Mapping) else None
 
 
-def _parse_part(space: str, text: str) -> Part:
+def _parse_part(space: str, text: str, section: str = "frames") -> Part:
     match = _PART.fullmatch(text)
     if not match:
         raise LayoutError(
-            f"frames {space}: cannot read {text!r}; expected a tensor, an axis and slots ('a.weight 0 0:4')"
+            f"{section} {space}: cannot read {text!r}; expected a tensor, an axis and slots ('a.weight 0 0:4')"
         )
     first, last, step = (
-        number(match[name] or "1", MOST_SLOTS, f"frames {space}") for name in ("first", "last", "step")
+        number(match[name] or "1", MOST_SLOTS, f"{section} {space}") for name in ("first", "last", "step")
     )
     slots = tuple(range(first, last, step or 1))
     if not slots:
-        raise LayoutError(f"frames {space}: {text!r} has no slots; the second number must be larger than the first")
+        raise LayoutError(f"{section} {space}: {text!r} has no slots; the second number must be larger than the first")
     return Part(match["tensor"], int(match["axis"]), slots)

@@ -21,7 +21,7 @@ them); without it, it produces them. Beside a space's width stand its symmetries
 rotate, by the name of the gain: their bias, and which weight (with which bias) reads them; or, for a vector by which
 what layers write is multiplied, `from` which tensors that comes. `unrotated` says why the
 units under a norm can be permuted only. `frames` has directions inside of units that may be mixed, each side as tensors
-with an axis and the slots there.
+with an axis and the slots there; `members` parts of units that may change places, each a list of the same kind.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ from typing import Any, TypeVar
 import yaml
 
 from ..errors import LayoutError, listing
-from .fold_notation import fold_text, frame_text, parse_fold, parse_frames
-from .records import Axis, Fixed, Fold, Frame, Run, Slot, Space, Tensors
+from .fold_notation import fold_text, frame_text, members_text, parse_fold, parse_frames, parse_members
+from .records import Axis, Fixed, Fold, Frame, Members, Run, Slot, Space, Tensors
 from .scalars import MOST_SLOTS, MOST_UNITS, number, scalar
 from .symmetry import WORDS, Symmetry
 
 Reasons = Mapping[str, Mapping[int, str]]
 T = TypeVar("T")
 
-_OPTIONAL = ("fixed", "reduced", "folds", "unrotated", "frames")
+_OPTIONAL = ("fixed", "reduced", "folds", "unrotated", "frames", "members")
 _NAME = r"[^\s\[\]()|*+<>,'\"{}&!%@`#]+"
 _NUMBER = re.compile(r"[0-9]+")
 _SLOT = re.compile(rf"(?P<even>\|)?(?P<name>{_NAME})(?(even)\|)(\*(?P<times>[0-9]+))?")
@@ -77,7 +77,7 @@ class PlainLoader(yaml.SafeLoader):
 
 def render(  # noqa: PLR0913, PLR0917
     spaces: Sequence[Space], tensors: Tensors, fixed: Reasons, reduced: Mapping[str, str], folds: Sequence[Fold],
-    unrotated: Mapping[str, str], frames: Sequence[Frame],
+    unrotated: Mapping[str, str], frames: Sequence[Frame], members: Sequence[Members],
 ) -> str:  # fmt: skip
     """The parts of a layout as text: an aligned table that `read` reads back."""
     sections = {
@@ -96,17 +96,19 @@ def render(  # noqa: PLR0913, PLR0917
             space: "[" + ", ".join(frame_text(frame) for frame in frames if frame.space == space) + "]"
             for space in dict.fromkeys(frame.space for frame in frames)
         },
+        "members": {each.space: members_text(each) for each in members},
     }
     return "\n".join(_section(title, rows) for title, rows in sections.items() if rows or title not in _OPTIONAL)
 
 
 Parts = tuple[
-    tuple[Space, ...], Tensors, Reasons, Mapping[str, str], tuple[Fold, ...], Mapping[str, str], tuple[Frame, ...]
-]
+    tuple[Space, ...], Tensors, Reasons, Mapping[str, str], tuple[Fold, ...], Mapping[str, str], tuple[Frame, ...],
+    tuple[Members, ...],
+]  # fmt: skip
 
 
 def read(text: str) -> Parts:
-    """The parts of a layout (spaces, tensors, fixed, reduced, folds, unrotated, frames) from text.
+    """The parts of a layout (spaces, tensors, fixed, reduced, folds, unrotated, frames, members) from text.
 
     Raises:
         LayoutError: with what cannot be read, where it stands, and what was expected there.
@@ -134,10 +136,14 @@ def read(text: str) -> Parts:
     folds = _entries(document, "folds", parse_fold, problems)
     unrotated = _entries(document, "unrotated", lambda name, why: str(why), problems)
     frames = _entries(document, "frames", parse_frames, problems)
+    members = _entries(document, "members", parse_members, problems)
     if problems:
         raise LayoutError(listing("the layout cannot be read:", problems))
     inside = tuple(frame for each in frames.values() for frame in each)
-    return tuple(spaces.values()), tensors, fixed, reduced, tuple(folds.values()), unrotated, inside
+    return (
+        tuple(spaces.values()), tensors, fixed, reduced, tuple(folds.values()), unrotated, inside,
+        tuple(members.values()),
+    )  # fmt: skip
 
 
 def _entries(

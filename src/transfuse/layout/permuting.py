@@ -56,7 +56,9 @@ def permute(state: State, layout: Layout, elements: Mapping[str, Reversible]) ->
     widths = layout.widths(state)
     for name, element in elements.items():
         plain = element.permutation if isinstance(element, Framed) else element
-        inside = element.objection(layout.frames_of(name)) if isinstance(element, Framed) else ""
+        inside = (
+            element.objection(layout.frames_of(name), layout.members_of(name)) if isinstance(element, Framed) else ""
+        )
         if objection := layout[name].symmetry.objection(plain, widths[name]) or inside:
             raise LayoutError(f"the {type(element).__name__.lower()} of space {name}: {objection}")
     if turned := [name for name, element in elements.items() if isinstance(element, Rotation)]:
@@ -97,7 +99,7 @@ def random_elements(
         element = (space.symmetry if symmetries else PERMUTATIONS).random_element(widths[space.name], rng)
         frames = layout.frames_of(space.name) if symmetries else ()
         if frames and isinstance(element, Permutation):
-            found[space.name] = Framed.random(element, frames, rng)
+            found[space.name] = Framed.random(element, frames, rng, layout.members_of(space.name))
         else:
             found[space.name] = element
     return found

@@ -16,7 +16,7 @@ from ..arguments import TEXT, check_arguments, instance
 from ..errors import LayoutError, listing
 from .contradictions import all_contradictions
 from .notation import read, render
-from .records import Block, Fold, Frame, HasShape, Run, Space, Tensors
+from .records import Block, Fold, Frame, HasShape, Members, Run, Space, Tensors
 from .widths import axis_blocks, axis_length, solve
 
 Shapes = tuple[tuple[str, tuple[int, ...]], ...]
@@ -36,6 +36,7 @@ class Layout:
         folds: The norms over units that rotate, with all that reads them, and vectors, with all that they multiply.
         unrotated: For each space with norms over it whose units do not rotate, why.
         frames: Directions inside of units that may be mixed.
+        members: Parts of units that may change places inside of these.
 
     Example:
         >>> layout = parse("{spaces: {up.out: 5}, tensors: {up.weight: [up.out, 3], down.weight: [2, < up.out]}}")
@@ -50,6 +51,7 @@ class Layout:
     folds: tuple[Fold, ...] = ()
     unrotated: Mapping[str, str] = field(default_factory=dict)
     frames: tuple[Frame, ...] = ()
+    members: tuple[Members, ...] = ()
     # What was worked out already: models of one architecture ask for the same widths and blocks again and again.
     _solved: dict[Shapes, Solution] = field(default_factory=dict, init=False, repr=False, compare=False)
     _blocks: dict[Widths, tuple[Block, ...]] = field(default_factory=dict, init=False, repr=False, compare=False)
@@ -69,7 +71,7 @@ class Layout:
         fixed = {name: dict(axes) for name, axes in self.fixed.items()}
         return Layout, (
             self.spaces, dict(self.tensors), fixed, dict(self.reduced), self.folds, dict(self.unrotated),
-            self.frames,
+            self.frames, self.members,
         )  # fmt: skip
 
     def __getitem__(self, name: str) -> Space:
@@ -83,7 +85,7 @@ class Layout:
     def __str__(self) -> str:
         """The layout in the notation that `transfuse.parse` reads."""
         return render(
-            self.spaces, self.tensors, self.fixed, self.reduced, self.folds, self.unrotated, self.frames
+            self.spaces, self.tensors, self.fixed, self.reduced, self.folds, self.unrotated, self.frames, self.members
         )  # fmt: skip
 
     @property
@@ -108,15 +110,20 @@ class Layout:
         """The directions inside of the units of a space."""
         return tuple(frame for frame in self.frames if frame.space == space)
 
+    def members_of(self, space: str) -> Members | None:
+        """The parts of the units of a space that may change places; none where there are none."""
+        return next((each for each in self.members if each.space == space), None)
+
     def without_rotations(self, spaces: Collection[str] | None = None) -> Layout:
-        """The layout in which units of some spaces (default: all) are only permuted, with no norm folded, no frames."""
+        """The layout in which units of some spaces (default: all) are permuted only: no norm folds, no frames."""
         chosen = [space.name for space in self.spaces if spaces is None or space.name in spaces]
         frames = tuple(frame for frame in self.frames if frame.space not in chosen)
+        members = tuple(each for each in self.members if each.space not in chosen)
         turned = [name for name in chosen if name in self.rotating]
-        if not turned and frames == self.frames:
+        if not turned and (frames, members) == (self.frames, self.members):
             return self
         kept = self.folds_of([name for name in self.rotating if name not in chosen])
-        return replace(self, folds=kept, frames=frames, spaces=tuple(
+        return replace(self, folds=kept, frames=frames, members=members, spaces=tuple(
             replace(space, symmetry=space.symmetry.unrotated) if space.name in chosen else space
             for space in self.spaces
         ))  # fmt: skip

@@ -211,6 +211,35 @@ class Frame:
         ]
 
 
+@dataclass(frozen=True)
+class Members:
+    """Parts of each unit of a space that may change places with one another, inside of each unit as it likes.
+
+    Queries that share keys and values: the unit is the group, and its members are the heads of the queries, each with
+    the slots that read what it looks up.
+
+    Args:
+        space: Name of the space.
+        parts: For each member, where its slots stand: on the same axes of the same tensors, as many on each.
+    """
+
+    space: str
+    parts: tuple[tuple[Part, ...], ...]
+
+    @property
+    def count(self) -> int:
+        """How many members a unit has."""
+        return len(self.parts)
+
+    def slots_on(self, tensor: str, axis: int) -> list[tuple[int, ...]]:
+        """The slots of each member on an axis of a tensor; an empty list where members have none."""
+        found = [
+            tuple(slot for part in own if (part.tensor, part.axis) == (tensor, axis) for slot in part.slots)
+            for own in self.parts
+        ]
+        return found if any(found) else []
+
+
 @dataclass(frozen=True, eq=False)
 class Block:
     """Where a space stands on one axis of one tensor.

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from .framed import Framed
 from .recipe import Layout
-from .records import Frame, Part
+from .records import Frame, Members, Part
 
 
 def transposed(layout: Layout, names: Collection[str]) -> Layout:
@@ -24,17 +24,23 @@ def transposed(layout: Layout, names: Collection[str]) -> Layout:
         for name, reasons in layout.fixed.items()
     }
     frames = tuple(_frame(frame, names) for frame in layout.frames)
-    return replace(layout, tensors=tensors, fixed=fixed, frames=frames)
+    members = tuple(_members(each, names) for each in layout.members)
+    return replace(layout, tensors=tensors, fixed=fixed, frames=frames, members=members)
 
 
 def transposed_element(element: Framed, names: Collection[str]) -> Framed:
     """An element of the layout, for a network in which some matrices are transposed."""
-    return replace(element, frames=tuple(_frame(frame, names) for frame in element.frames))
+    members = element.members and _members(element.members, names)
+    return replace(element, frames=tuple(_frame(frame, names) for frame in element.frames), members=members)
 
 
 def _frame(frame: Frame, names: Collection[str]) -> Frame:
     one, other = (tuple(_part(part, names) for part in side) for side in (frame.one, frame.other))
     return replace(frame, one=one, other=other)
+
+
+def _members(members: Members, names: Collection[str]) -> Members:
+    return replace(members, parts=tuple(tuple(_part(part, names) for part in own) for own in members.parts))
 
 
 def _part(part: Part, names: Collection[str]) -> Part:

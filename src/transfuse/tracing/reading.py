@@ -7,8 +7,8 @@ the ids on the axes of each tensor of the state.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -49,16 +49,17 @@ class Reading:
 
 def read(
     recordings: Iterable[Recording], state: Mapping[str, Tensor], *, rules: Mapping[str, Rule],
-    unknown: Unknown = "fix", algebra: Algebra | None = None,
+    unknown: Unknown = "fix", algebra: Algebra | None = None, still: Collection[str] = (),
 ) -> Reading:  # fmt: skip
     """Read every operation by its rule, in all recordings of one network: what is found holds for each of them.
 
-    Rules are read in the algebra of units, or in another one.
+    Rules are read in the algebra of units, or in another one. Tensors that are `still` are constants to it: each of
+    their positions is its own, and none moves.
 
     Raises:
         TraceError: for an operation without a rule, if `unknown` is "raise".
     """
-    reader = _Reader(state, rules, unknown, algebra or Algebra())
+    reader = _Reader(state, rules, unknown, algebra or Algebra(), still)
     for recording in recordings:
         reader.follow(recording)
     return reader.reading
@@ -66,9 +67,10 @@ def read(
 
 class _Reader:
     def __init__(
-        self, state: Mapping[str, Tensor], rules: Mapping[str, Rule], unknown: Unknown, algebra: Algebra
-    ) -> None:
-        self.state, self.rules, self.unknown, self.algebra = state, rules, unknown, algebra
+        self, state: Mapping[str, Tensor], rules: Mapping[str, Rule], unknown: Unknown, algebra: Algebra,
+        still: Collection[str],
+    ) -> None:  # fmt: skip
+        self.state, self.rules, self.unknown, self.algebra, self.still = state, rules, unknown, algebra, still
         self.reading = Reading(self.algebra.registry)
         self.parameters: dict[str, Labels] = {}  # of all recordings: a tensor has the same units in each
         self.effective: set[str] = set()  # tensors that are not idle in each of them
@@ -126,6 +128,8 @@ class _Reader:
             self.effective.add(name)
         if not (tensor.is_floating_point() or tensor.is_complex()) or is_mask(tensor):
             return tensor.clone()
+        if name in self.still:
+            return self.parameters.setdefault(name, replace(self.algebra.source(tensor.shape), weight=True))
         if name not in self.parameters:
             labels = self.parameters[name] = self.algebra.parameter(tensor.shape, name)
             axes = [axis for axis, length in enumerate(tensor.shape) if length > 1]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -33,6 +34,8 @@ from .recording import Recorder, Recording, record, recorded
 from .resolving import resolve
 from .rotating import with_rotations
 from .rules import RULES, Rule
+from .sharing import with_members, without_members
+from .tying import tying_vectors
 from .untaken import Unused, without_untaken
 
 RULE_TABLE = mapping(FUNCTION, "rules by operation: {'library::op': rule}")
@@ -108,13 +111,13 @@ def trace(  # noqa: PLR0913
         ways, unseen = _other_ways(model, state, inputs, first)
         with _on_cpu():
             table, recordings = {**RULES, **(rules or {})}, [first, *ways.values()]
-            reading = read(recordings, state, rules=table, unknown=unknown)
+            again = partial(read, recordings, state, rules=table, unknown=unknown)
             more = [
                 partial(each, recordings, state, rules=table, unknown=unknown) for each in (with_rotations, with_frames)
             ]
-            layout, warning = _resolved(reading, state, unused, more)
+            layout, warning = _resolved(again, state, unused, more)
         if not proof:
-            layout = without_planes(layout)
+            layout = without_members(without_planes(layout))
         else:
             layout = _proved(model, state, inputs, layout)
             unseen += _unproved(model, state, inputs, layout, ways)
@@ -124,12 +127,13 @@ def trace(  # noqa: PLR0913
 
 
 def _proved(model: nn.Module, state: State, inputs: Arguments, layout: Layout) -> Layout:
-    """The layout, proved; without planes inside of units where these are refuted, since they are a conjecture."""
-    plain = without_planes(layout)
-    if plain != layout:
-        with suppress(ProofError):  # what is left is proved below
-            verify(model, state, inputs, layout)
-            return layout
+    """The layout, proved; without members and planes inside of units where these are refuted: they are conjectures."""
+    plain = without_members(without_planes(layout))
+    for bolder in (layout, without_members(layout), without_planes(layout)):
+        if bolder != plain:
+            with suppress(ProofError):  # what is left is proved below
+                verify(model, state, inputs, bolder)
+                return bolder
     verify(model, state, inputs, plain)
     return plain
 
@@ -187,13 +191,22 @@ def _on_cpu() -> AbstractContextManager[object]:
 
 
 def _resolved(
-    reading: Reading, state: State, unused: Unused, more: Sequence[Callable[[Layout, Mapping[str, str]], Layout]]
-) -> tuple[Layout, str]:
-    """The layout of what was read, and then read once more, right for branches that were not taken, and a warning."""
+    again: Callable[..., Reading], state: State, unused: Unused,
+    more: Sequence[Callable[[Layout, Mapping[str, str]], Layout]],
+) -> tuple[Layout, str]:  # fmt: skip
+    """The layout of what is read, again and again, right for branches that were not taken, and a warning."""
     shapes, canonical = {name: tuple(tensor.shape) for name, tensor in state.items()}, canonical_names(state)
+    reading = again()
     layout = resolve(reading, shapes, canonical)
+    if tying := tying_vectors(reading, layout, shapes):
+        freed = again(still=tying)
+        freer = resolve(freed, shapes, canonical)
+        if sum(freer.units.values()) > sum(layout.units.values()):
+            reasons = {name: layout.fixed[name] for name in tying if name in layout.fixed}
+            reading, layout = freed, replace(freer, fixed={**freer.fixed, **reasons})
     for further in more:
         layout = further(layout, canonical)
+    layout = with_members(layout)
     left_out = [name for name in state if canonical[name] not in reading.used and _may_move(state[name])]
     return without_untaken(reading, layout, {name: shapes[name] for name in left_out}, unused)
 

@@ -217,7 +217,7 @@ def _with_axes(layout: Layout, carried: Mapping[Place, Axis], moved: set[str]) -
     kept = layout.without_rotations(moved)
     unrotated = {name: why for name, why in layout.unrotated.items() if name not in moved}
     fixed = {name: axes for name, axes in fixed.items() if axes}
-    return Layout(spaces, tensors, fixed, layout.reduced, kept.folds, unrotated, kept.frames)
+    return Layout(spaces, tensors, fixed, layout.reduced, kept.folds, unrotated, kept.frames, kept.members)
 
 
 def _fixed(layout: Layout, still: Mapping[str, Place]) -> Layout:
@@ -236,7 +236,7 @@ def _fixed(layout: Layout, still: Mapping[str, Place]) -> Layout:
     spaces = tuple(space for space in layout.spaces if space.name not in still)
     unrotated = {space: why for space, why in layout.unrotated.items() if space not in still}
     kept = layout.without_rotations(still)
-    return Layout(spaces, tensors, fixed, reduced, kept.folds, unrotated, kept.frames)
+    return Layout(spaces, tensors, fixed, reduced, kept.folds, unrotated, kept.frames, kept.members)
 
 
 def _fixed_axis(axis: Axis, layout: Layout, still: Mapping[str, Place]) -> Axis:
