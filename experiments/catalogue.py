@@ -35,16 +35,16 @@ def _one(title: str, setting: str, rows: tuple[str, ...]) -> Cell:
 
 def _heterogeneous() -> tuple[Cell, ...]:
     """Model A knows a digit that model B has not seen; its proportion goes from 0 to 1."""
-    cells = []
+    cells, known, made = [], ("base", "better", "control", "control-500", "ensemble"), ("auto", *SELECTED)
     for step in range(11):
         share = step / 10
         weights = (share, round(1 - share, 1))
         pair = ("mnist-mlpnet-a", "mnist-mlpnet-b")
         small = ("mnist-mlpsmall-a", "mnist-mlpsmall-b")
         cells += [
-            Cell(f"MLPNet, {share}", pair, ("base", "vanilla", "ot", "wb", "auto"), weights=weights, place=share,
+            Cell(f"MLPNet, {share}", pair, (*known, "vanilla", "ot", "wb", *made), weights=weights, place=share,
                  family="MLPNet", turns=True),
-            Cell(f"MLPSmall into MLPNet, {share}", small, ("base", "ot-distilled", "wb-distilled", "auto"),
+            Cell(f"MLPSmall into MLPNet, {share}", small, (*known, "ot-distilled", "wb-distilled", *made),
                  target="mnist-mlpnet", weights=weights, place=share,
                  family="MLPSmall into MLPNet", turns=True),
         ]  # fmt: skip
