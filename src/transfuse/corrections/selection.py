@@ -135,13 +135,16 @@ def select_units(task: Task, *, balanced: bool = True) -> Selection:
         chosen[space] = _selected(gram, wanted, widths, made.problem.widths[space], by[0].size)
     result = made.with_selected(chosen)
     task.write(result.state())
-    # Each unit is one parent's, so little is lost at a rectifier, and its slopes are not worth their time; states of
-    # recurrent layers, and of loops that the network makes itself, saturate.
     carry, often = result.carry(), Counter(seen.name for seen in sites)
-    looped = {seen.name for seen in sites if seen.recurrence or often[seen.name] > 1}
-    refit_sites(replace(own, carry=carry), bent=looped & own.bent() | own.token_scores())
     kept = {space: tuple(len(part.units) for part in each) for space, each in chosen.items()}
-    return Selection.of(made.problem.layout, kept, streams, placed, carry)
+    selection = Selection.of(made.problem.layout, kept, streams, placed, carry)
+    # Where each unit is one parent's, little is lost at a rectifier, and its slopes are not worth their time; states of
+    # recurrent layers, and of loops that the network makes itself, saturate. Beside a stream that is averaged all slopes
+    # count, as they do in a refit.
+    looped = {seen.name for seen in sites if seen.recurrence or often[seen.name] > 1}
+    bent = None if selection.averaged else looped & own.bent() | own.token_scores()
+    refit_sites(replace(own, carry=carry), bent=bent)
+    return selection
 
 
 def _placed(wider: Mapping[str, Sequence[Reader]], grams: Grams, made: Made) -> dict[str, list[Placed]]:

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from ..renamed import refuse_name
-from .balance import balanced
+from .balance import balanced, scaled_alike
 from .elements import Permutation, Rotation
 from .folding import folded, unfolded
 from .framed import Framed, Reversible
@@ -45,6 +45,7 @@ __all__ = [
     "parse",
     "permute",
     "random_elements",
+    "scaled_alike",
     "unfolded",
 ]
 

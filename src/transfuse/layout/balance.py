@@ -31,6 +31,8 @@ ROUNDS = 20  # over all spaces; each halves, roughly, how far the norms of a sha
 SETTLED = 1e-7  # a round that changes no factor by more than this share is the last one
 MORE_ROUNDS = 300  # of those in which whole spaces are balanced too; some ten are needed, more near the identity only
 REMEMBERED = 10  # of these rounds: what is extrapolated from
+ALIKE = 0.2  # most difference of logarithms of factors, in the median over units, of models that are scaled alike
+QUANTILES = np.linspace(0.0, 1.0, 101)  # by which units of models are compared that need not have the same number
 
 Factors = Mapping[str, Array]
 Squares = Callable[[str], Tensor]
@@ -70,6 +72,33 @@ def balancing_factors(
         if all(np.allclose(each, 1.0, atol=SETTLED) for each in change.values()):
             return factors
     return _balanced_by_spaces(lambda name: squares(name).double(), blocks, factors) if factors and rounds else factors
+
+
+def scaled_alike(states: Sequence[State], layout: Layout, *, apart: Collection[str] = ()) -> bool:
+    """Whether models have units of like scales: as many small and large ones, up to a few, in every space.
+
+    So have networks that were trained in the same way: 0.00 to 0.09 was seen, where `ALIKE` is allowed. Units that died
+    have any scale, hence the median.
+
+    Args:
+        states: The models.
+        layout: Which axes move together.
+        apart: Names of tensors that do not count.
+
+    Example:
+        >>> from transfuse import parse
+        >>> layout = parse("{spaces: {up: 2 scales}, tensors: {up.weight: [up, 1], down.weight: [1, < up]}}")
+        >>> one, other = ({"up.weight": f * torch.ones(2, 1), "down.weight": torch.ones(1, 2) / f} for f in (1, 3))
+        >>> scaled_alike([one, one], layout), scaled_alike([one, other], layout)
+        (True, False)
+    """
+    factors = [balancing_factors(state, layout, apart=apart) for state in states]
+
+    def apart_by(space: str) -> float:
+        """How far the models are apart, from unit to unit in the order of their scales, in the median."""
+        return float(np.median(np.ptp([np.quantile(np.log(own[space]), QUANTILES) for own in factors], axis=0)))
+
+    return all(apart_by(space) <= ALIKE for space in factors[0])
 
 
 def _balanced_by_spaces(squares: Squares, blocks: Mapping[str, Sequence[Block]], factors: Factors) -> dict[str, Array]:
