@@ -31,7 +31,7 @@ from .placing import Placed, as_correlations, placed_units
 from .readers import Reader, inputs_of, readers_by_space, readers_of_wider_streams
 from .refit import refit_sites
 from .streams import projected_streams, with_streams
-from .task import Carry, Task, check_numbers
+from .task import MOST_SCORES, Carry, Task, check_numbers
 from .units import Made
 
 SAMPLES = 4096  # of what is read in a batch: a convolution sees its units at many places, which are much alike
@@ -137,7 +137,7 @@ def select_units(task: Task, *, balanced: bool = True) -> Selection:
     # Each unit is one parent's, so little is lost at a rectifier, and its slopes are not worth their time; states of
     # recurrent layers saturate.
     carry = result.carry()
-    bent = {seen.name for seen in sites if seen.recurrence} | own.token_scores()
+    bent = {seen.name for seen in sites if seen.recurrence} | own.token_scores(MOST_SCORES)
     refit_sites(replace(own, carry=carry), bent=bent)
     kept = {space: tuple(len(part.units) for part in each) for space, each in chosen.items()}
     return Selection.of(made.problem.layout, kept, streams, placed, carry)
