@@ -98,6 +98,17 @@ def test_a_training_that_ends_in_no_numbers_leaves_the_network_as_it_was(monkeyp
     assert same(own.network, before)
 
 
+def test_language_models_have_a_rate_of_their_own(monkeypatch):
+    """At the rate of other networks nothing but infinities would come of it."""
+    monkeypatch.setattr(distillation, "RATE", 1e30)
+    torch.manual_seed(0)
+    parents = [nn.Sequential(nn.Embedding(9, 6), nn.Tanh(), nn.Linear(6, 9)).eval() for _ in range(2)]
+    own = Task(copy.deepcopy(parents[0]), parents, [0.5, 0.5], Batches.of(torch.randint(9, (40, 5))))
+    before = own.disagreement(own.network)
+    distill_towards_parents(own)
+    assert own.disagreement(own.network) < before
+
+
 def test_frozen_networks_are_distilled_too_and_stay_frozen():
     own = task()
     for each in (own.network, *own.parents):

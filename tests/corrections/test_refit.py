@@ -195,8 +195,10 @@ def test_scores_of_tokens_are_fitted_by_what_their_softmax_shows():
 
 
 def test_of_too_many_tokens_all_scores_count_alike(monkeypatch):
+    assert "scores.weight" in of_texts().bent()
     monkeypatch.setattr(tasks, "MOST_SCORES", 100)
-    assert not of_texts().token_scores()
+    assert "scores.weight" not in of_texts().bent()
+    assert of_texts().token_scores()
 
 
 def test_what_is_kept_in_memory_changes_nothing(monkeypatch):

@@ -32,7 +32,7 @@ from .placing import Placed, as_correlations, placed_units
 from .readers import Reader, inputs_of, readers_by_space, readers_of_wider_streams
 from .refit import refit_sites
 from .streams import projected_streams, with_streams
-from .task import Carry, Task, check_numbers
+from .task import MOST_SCORES, Carry, Task, check_numbers
 from .units import Made
 
 SAMPLES = 4096  # of what is read in a batch: a convolution sees its units at many places, which are much alike
@@ -142,7 +142,7 @@ def select_units(task: Task, *, balanced: bool = True) -> Selection:
     # recurrent layers, and of loops that the network makes itself, saturate. Beside a stream that is averaged all slopes
     # count, as they do in a refit.
     looped = {seen.name for seen in sites if seen.recurrence or often[seen.name] > 1}
-    bent = None if selection.averaged else looped & own.bent() | own.token_scores()
+    bent = None if selection.averaged else looped & own.bent() | own.token_scores(MOST_SCORES)
     refit_sites(replace(own, carry=carry), bent=bent)
     return selection
 

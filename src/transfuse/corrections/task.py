@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -17,7 +18,7 @@ from .aims import AIMS, AUTO_AIM, EVIDENCE, MEAN, answers
 from .units import Units
 
 MEMORY = 2**30  # bytes of activations that may be kept in memory; beyond that they are computed again
-MOST_SCORES = 2**25  # of tokens at places, for which it is looked at what a softmax makes of them
+MOST_SCORES = 2**25  # of tokens at places: a fit by what a softmax makes of more takes too long
 Carry = Sequence[State]  # for each parent, by name of a weight: a matrix [network's rows, parent's rows]
 Means = Mapping[str, Sequence[Tensor]]  # by site: the mean of the parents' pre-activations at each application
 
@@ -140,19 +141,22 @@ class Task:
     def bent(self) -> set[str]:
         """Names of the weights of sites whose pre-activations are used only through a nonlinearity that is known."""
         found = self.first_sights()
-        return {seen.name for seen in found} - {seen.name for seen in found if not seen.bent} | self.token_scores()
+        straight = {seen.name for seen in found if not seen.bent}
+        return {seen.name for seen in found} - straight | self.token_scores(MOST_SCORES)
 
-    def token_scores(self) -> frozenset[str]:
+    def token_scores(self, most: float = math.inf) -> frozenset[str]:
         """Names of the weights whose sites give a score for every token at every place, as language models do.
 
-        What is used of them is their softmax. None where there are so many tokens that a fit by that takes too long.
+        What is used of them is their softmax.
+
+        Args:
+            most: Sites that give more scores than that, in all batches, are left out.
         """
         tokens = {each.num_embeddings for each in self.network.modules() if isinstance(each, nn.Embedding)}
         ends = self.outputs() if tokens and self.aim == MEAN else frozenset()
-        return frozenset(
-            seen.name for seen in self.first_sights() if seen.name in ends and seen.output.dim() > 2
-            and seen.output.shape[-1] in tokens and self.batches.count * seen.output.numel() <= MOST_SCORES
-        )  # fmt: skip
+        seen = [each for each in self.first_sights() if each.name in ends and each.output.dim() > 2]
+        few = [each for each in seen if self.batches.count * each.output.numel() <= most]
+        return frozenset(each.name for each in few if each.output.shape[-1] in tokens)
 
     def left_out(self) -> list[str]:
         """Names of the weights that no correction of sites changes."""
