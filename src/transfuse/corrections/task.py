@@ -179,15 +179,18 @@ class Task:
             yield batch, [self.given.by(parent, number, batch) for parent in self.parents]
 
     def samples(
-        self, name: str, calls: int, remembered: Sequence[tuple[Batch, Means]] | None = None
-    ) -> Iterator[Sample]:
-        """What all batches show of one site, the network being as it is now.
+        self, name: str, calls: int, remembered: Sequence[tuple[Batch, Means]] | None = None, *,
+        which: Callable[[Batch], bool] = lambda batch: True,
+    ) -> Iterator[Sample]:  # fmt: skip
+        """What all batches, or some, show of one site, the network being as it is now.
 
         A batch on which the networks apply the weight a different number of times, or to different numbers of rows,
         shows nothing.
         """
         batches: Iterable[tuple[Batch, Means | None]] = remembered or ((batch, None) for batch in self.batches)
         for number, (batch, known) in enumerate(batches):
+            if not which(batch):
+                continue
             means = known or self.means_of(self.parents_sights(number, batch, only=name, calls=calls))
             targets, own = means.get(name, ()), self.sights(number, batch, only=name, calls=calls)
             fits = all(
