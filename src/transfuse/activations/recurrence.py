@@ -66,14 +66,28 @@ class Recurrence:
 
         States before the step are those that the pre-activations drive.
         """
+        return torch.stack([gates.square() for gates, _ in self.slopes(pre_activations)]).sum(0)
+
+    def slopes(self, pre_activations: Tensor) -> list[tuple[Tensor, Sequence[Tensor]]]:
+        """How each state of a unit changes, after each step, with what the gates see and with the states before it.
+
+        States before the step are those that the pre-activations drive.
+        """
         with torch.inference_mode(mode=False):  # slopes are found by gradients
             steps = [before for before, _ in self._states(pre_activations)]
             before = [self._joined(each) for each in zip(*steps, strict=True)]
-        after = [partial(self._after, before, number) for number in range(len(before))]
-        return torch.stack([slopes(each, pre_activations).square() for each in after]).sum(0)
+        after = [partial(self._after, number) for number in range(len(before))]
+        found = [slopes(each, pre_activations, *before) for each in after]
+        return [(gates, states) for gates, *states in found]
 
-    def _after(self, before: Sequence[Tensor], number: int, gates: Tensor) -> Tensor:
-        """One of the states after each step, from the states before it and what the gates see."""
+    def spread(self, values: Tensor) -> Tensor:
+        """What a sequence holds as [step, sample, ...], with zeros where packed sequences have ended or not begun."""
+        if self.sizes is None:
+            return values
+        return torch.nn.utils.rnn.pad_sequence(list(values.split(self.sizes)), batch_first=True)
+
+    def _after(self, number: int, gates: Tensor, *before: Tensor) -> Tensor:
+        """One of the states after each step, from what the gates see and the states before it."""
         return STEPS[self.kind](gates, before)[number]
 
     def _states(self, pre_activations: Tensor) -> Iterator[tuple[Sequence[Tensor], Sequence[Tensor]]]:
@@ -94,12 +108,12 @@ def _fitted(states: Tensor, start: Tensor, samples: int) -> Tensor:
     return states[:samples] if len(states) >= samples else torch.cat([states, start[len(states) : samples]])
 
 
-def slopes(function: Callable[[Tensor], Tensor], values: Tensor) -> Tensor:
-    """How the sum of what a function gives changes with each value: its slope, where it acts on each alone."""
+def slopes(function: Callable[..., Tensor], *values: Tensor) -> tuple[Tensor, ...]:
+    """How the sum of what a function gives changes with each value: its slopes, where it acts on each place alone."""
     with torch.inference_mode(mode=False), torch.enable_grad():
-        own = values.detach().clone().requires_grad_()
-        (found,) = torch.autograd.grad(function(own.clone()).sum(), own)  # a clone: it may be changed in place
-    return found
+        own = [each.detach().clone().requires_grad_() for each in values]
+        total = function(*(each.clone() for each in own)).sum()  # clones: they may be changed in place
+        return torch.autograd.grad(total, own, materialize_grads=True)
 
 
 def _lstm(step: Tensor, states: Sequence[Tensor]) -> tuple[Tensor, ...]:

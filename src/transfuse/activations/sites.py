@@ -126,7 +126,8 @@ class Seen:
         if self.recurrence is not None:
             return self.recurrence.squared_slopes(pre_activations)
         assert self.then is not None, "asked of sites that are bent"
-        return slopes(self.then, pre_activations).square()
+        (found,) = slopes(self.then, pre_activations)
+        return found.square()
 
 
 def observe(  # noqa: PLR0913

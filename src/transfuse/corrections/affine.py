@@ -41,13 +41,13 @@ def parts(seen: Seen, outputs: Tensor) -> list[Part]:
     Of a recurrent layer, hidden states are those that the outputs drive: errors of the layer do not add up over time.
     """
     rows = looked_at(seen, outputs)
-    if seen.recurrence is not None:
-        features = [each[rows] for each in _recurrent_features(seen, outputs)]
+    if (layer := seen.recurrence) is not None:
+        features = [each[rows] for each in recurrent_features(seen, layer.driven(outputs))]
     elif seen.kernel:
         features = [piece.flatten(1) for piece in patches(seen, rows).chunk(seen.how["groups"], 1)]
     else:
         features = [seen.inputs.reshape(-1, seen.inputs.shape[-1])[rows]]
-    if has_constant(seen):
+    if has_constant(seen) and layer is None:
         features = [nn.functional.pad(each, (0, 1), value=1.0) for each in features]
     return [Part(each, rows) for each, rows in zip(features, rows_by_part(seen, outputs), strict=True)]
 
@@ -89,20 +89,36 @@ def sampled(count: int, most: int) -> Tensor | slice:
 def rows_by_part(seen: Seen, outputs: Tensor) -> list[Tensor]:
     """Outputs of a site as [samples, rows] for each part, of the samples that are looked at."""
     rows = chosen_rows(seen, outputs)
-    if seen.recurrence is not None and seen.recurrence.kind == "gru":
-        units = rows.shape[1] // 4
-        return list(rows.split([2 * units, units, units], 1))
+    if seen.recurrence is not None:
+        return gates_by_part(seen, rows)
     return list(rows.chunk(seen.how["groups"], 1)) if seen.kernel else [rows]
 
 
-def _recurrent_features(seen: Seen, outputs: Tensor) -> list[Tensor]:
-    """What the gates of a recurrent layer are linear in: the states before, and the inputs; by part for a GRU."""
+def gates_by_part(seen: Seen, gates: Tensor) -> list[Tensor]:
+    """What belongs to the gates of a recurrent layer, [samples, gates x units], for each part: a GRU has three."""
+    assert seen.recurrence is not None
+    if seen.recurrence.kind != "gru":
+        return [gates]
+    units = gates.shape[1] // 4
+    return list(gates.split([2 * units, units, units], 1))
+
+
+def recurrent_features(seen: Seen, hidden: Tensor) -> list[Tensor]:
+    """What the gates of a recurrent layer are linear in, [samples, features]: the states before, and the inputs.
+
+    Args:
+        seen: The layer.
+        hidden: The states after each step, [step, sample, units].
+
+    Returns:
+        Features of each part, with their constant: a GRU has three.
+    """
     layer = seen.recurrence
     assert layer is not None
-    previous = layer.previous(layer.driven(outputs))
-    both = torch.cat([previous, seen.inputs], -1).flatten(0, -2)
-    units = previous.shape[-1]
-    return [both, both[:, units:], both[:, :units]] if layer.kind == "gru" else [both]
+    both = torch.cat([layer.previous(hidden), seen.inputs], -1).flatten(0, -2)
+    units = hidden.shape[-1]
+    found = [both, both[:, units:], both[:, :units]] if layer.kind == "gru" else [both]
+    return [nn.functional.pad(each, (0, 1), value=1.0) for each in found] if has_constant(seen) else found
 
 
 def patches(seen: Seen, rows: Tensor | slice = slice(None)) -> Tensor:

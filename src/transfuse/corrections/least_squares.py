@@ -71,7 +71,7 @@ class Equations:
     def solver(self, start: Tensor, *, constant: bool) -> Callable[[float], Tensor]:
         """The matrix that fits best, as a function of the ridge towards `start`; a constant is free."""
         missing = self.cross - self.gram @ start.T
-        return lambda ridge: start + torch.cholesky_solve(missing, self._factor(ridge, constant)).T
+        return lambda ridge: start + torch.cholesky_solve(missing, self.factor(ridge, constant=constant)).T
 
     def solve_weighted(
         self, start: Tensor, found: Tensor, ridge: float, weighted: Callable[[], Iterable[Weighted]], *, mean: float,
@@ -87,15 +87,15 @@ class Equations:
             mean: The mean weight of these samples.
             constant: Whether the last feature is one, which is free.
         """
-        penalty, factor = mean * self._penalty(ridge, constant), self._factor(ridge, constant)
+        penalty, factor = mean * self.penalty(ridge, constant=constant), self.factor(ridge, constant=constant)
         left = (start - found) * penalty + _sum(each.pull(found) for each in weighted())
-        return _descended(
+        return descended(
             found, left,
             lambda matrix: matrix * penalty + _sum(each.curve(matrix) for each in weighted()),
             lambda matrix: torch.cholesky_solve(matrix.T, factor).T,
         )  # fmt: skip
 
-    def _penalty(self, ridge: float, constant: bool) -> Tensor:
+    def penalty(self, ridge: float, *, constant: bool) -> Tensor:
         """The ridge of each feature, and a little more that keeps the equations solvable if features are all 0."""
         diagonal = self.gram.diagonal()
         penalty = torch.full_like(diagonal, float(ridge * diagonal[: len(diagonal) - constant].mean()))
@@ -103,8 +103,9 @@ class Equations:
             penalty[-1] = 0.0
         return penalty + (1e-10 * diagonal.mean()).clamp_min(1e-30)
 
-    def _factor(self, ridge: float, constant: bool) -> Tensor:
-        factor: Tensor = torch.linalg.cholesky(self.gram + torch.diag(self._penalty(ridge, constant)))
+    def factor(self, ridge: float, *, constant: bool) -> Tensor:
+        """The Cholesky factor of the equations with a ridge."""
+        factor: Tensor = torch.linalg.cholesky(self.gram + torch.diag(self.penalty(ridge, constant=constant)))
         return factor
 
 
@@ -204,7 +205,7 @@ class Few:
             return torch.cholesky_solve(matrix.T, factor).T
 
         begin = inverse(missing)
-        shares = _descended(
+        shares = descended(
             begin, missing - begin @ kernel - begin * own, lambda matrix: matrix @ kernel + matrix * own, inverse
         )
         change = (shares.to(free) @ free).double()
@@ -262,7 +263,7 @@ class Weighted:
         return ((self.weights * rows).T @ self.features).double()
 
 
-def _descended(
+def descended(
     found: Tensor, left: Tensor, curve: Callable[[Tensor], Tensor], inverse: Callable[[Tensor], Tensor]
 ) -> Tensor:
     """The solution of linear equations for each row of a matrix, by conjugate gradients.

@@ -15,7 +15,7 @@ from ..activations import Batch, Seen
 from .affine import Part, parts, rows_by_part
 from .task import MEMORY, Sample
 
-Samples = Callable[[], Iterator[Sample]]
+Samples = Callable[..., Iterator[Sample]]  # each time from the first; `which` batches may be said
 
 
 @dataclass(frozen=True, eq=False)

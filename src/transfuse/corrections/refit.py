@@ -25,6 +25,7 @@ from .least_squares import RIDGES, LeastSquares, problem_of
 from .pieces import Piece, Samples, pieces_of
 from .slopes import PartMatrices, by_slopes
 from .task import Task, check_numbers
+from .trajectories import by_trajectories
 
 
 def refit_sites(task: Task, *, bent: Collection[str] | None = None) -> None:
@@ -56,6 +57,9 @@ def refit_site(task: Task, samples: Samples, *, bent: bool) -> None:
         new = by_slopes(start, new, fit, pieces, ridge=ridge, constant=has_constant(site))
     mean, variance = _moments(new, fit) if site.norm else (None, None)
     task.write(written(site, task.state, new, mean=mean, variance=variance))
+    if site.recurrence is not None and bent:
+        by_trajectories(samples, new, fit, ridge=ridge, constant=has_constant(site),
+                        write=lambda found: task.write(written(site, task.state, found)))  # fmt: skip
 
 
 def _equations(pieces: Iterable[Piece]) -> tuple[Seen | None, list[LeastSquares], list[LeastSquares]]:

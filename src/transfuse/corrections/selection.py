@@ -139,8 +139,8 @@ def select_units(task: Task, *, balanced: bool = True) -> Selection:
     kept = {space: tuple(len(part.units) for part in each) for space, each in chosen.items()}
     selection = Selection.of(made.problem.layout, kept, streams, placed, carry)
     # Where each unit is one parent's, little is lost at a rectifier, and its slopes are not worth their time; states of
-    # recurrent layers, and of loops that the network makes itself, saturate. Beside a stream that is averaged all slopes
-    # count, as they do in a refit.
+    # recurrent layers, and of loops that the network makes itself, saturate. Beside a stream that is averaged, all
+    # slopes count, as they do in a refit.
     looped = {seen.name for seen in sites if seen.recurrence or often[seen.name] > 1}
     bent = None if selection.averaged else looped & own.bent() | own.token_scores(MOST_SCORES)
     refit_sites(replace(own, carry=carry), bent=bent)

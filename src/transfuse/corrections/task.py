@@ -203,9 +203,10 @@ class Task:
             yield batch, [self.given.by(parent, number, batch) for parent in self.parents]
 
     def samples(
-        self, name: str, calls: int, remembered: Sequence[tuple[Batch, Means]] | None = None
-    ) -> Iterator[Sample]:
-        """What all batches show of one site, the network being as it is now.
+        self, name: str, calls: int, remembered: Sequence[tuple[Batch, Means]] | None = None, *,
+        which: Callable[[Batch], bool] = lambda batch: True,
+    ) -> Iterator[Sample]:  # fmt: skip
+        """What all batches, or some, show of one site, the network being as it is now.
 
         A weight that is applied several times may read, in a loop of the network's own, what it gave before: it sees
         what its targets lead to, as a recurrent layer does, for errors would add up over the loop. A batch on which the
@@ -213,6 +214,8 @@ class Task:
         """
         batches: Iterable[tuple[Batch, Means | None]] = remembered or ((batch, None) for batch in self.batches)
         for number, (batch, known) in enumerate(batches):
+            if not which(batch):
+                continue
             means = known or self.means_of(self.parents_sights(number, batch, only=name, calls=calls))
             targets = means.get(name, ())
             own = self.sights(number, batch, only=name, calls=calls, forced=targets if calls > 1 else ())

@@ -1,0 +1,208 @@
+"""A recurrent layer fitted by what it runs through by itself: an error of one step counts by what becomes of it.
+
+A fit on the states that its targets drive knows the errors of single steps. Left to itself, the layer starts each step
+where the last one has left it; errors add up, and some could cancel. With h(V) the states that it runs through by
+itself and h* those that the targets drive,
+
+    minimise over V:  sum |h* - h(V)|^2 + ridge * d * mean(slope^2) * |V - V0|^2
+
+is solved for h as it changes linearly around V0, the matrices that were fitted (a step of Gauss and Newton). Units are
+coupled over time, so that no normal equations can be made: conjugate gradients go through all steps once forwards, once
+backwards, and are led by the equations of the fit.
+
+In: samples of a recurrent site as it is now, its matrices, and the equations by which they were found. Out: the site
+has matrices whose states are nearer to the targets on held-out batches, if such are found.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from operator import attrgetter
+
+import torch
+from torch import Tensor
+
+from ..activations import Batch, Seen
+from .affine import gates_by_part, recurrent_features
+from .least_squares import Equations, LeastSquares, descended
+from .pieces import Samples
+from .slopes import FLOOR, PartMatrices
+from .task import Sample
+
+LENGTHS = (1.0, 0.5, 0.25)  # of the step: the first that helps on held-out batches is taken, for states bend
+NUMBERS = 2**23  # that gates may see in all steps of all sequences: of more sequences some are left out
+
+
+@dataclass(frozen=True, eq=False)
+class Course:
+    """What a recurrent layer runs through on one batch, and how that changes with its matrices.
+
+    Args:
+        site: The layer.
+        batch: The batch.
+        features: What the gates are linear in, [steps x samples, features], for each part.
+        slopes: For each state of a unit, how it changes with what the gates see and with the states before the step.
+        hidden: How what the gates see changes with the states before, [gates x units, units].
+        missing: What the states lack of those that the targets drive, [step, sample, units].
+    """
+
+    site: Seen
+    batch: Batch
+    features: Sequence[Tensor]
+    slopes: Sequence[tuple[Tensor, Sequence[Tensor]]]
+    hidden: Tensor
+    missing: Tensor
+
+    @staticmethod
+    def of(sample: Sample, start: PartMatrices) -> Course:
+        """The course of a layer that has these matrices."""
+        site, layer = sample.own, sample.own.recurrence
+        assert layer is not None
+        units = site.output.shape[-1]
+        hidden = [matrix[:, :units] for matrix in start]
+        if layer.kind == "gru":  # the half of the candidate that comes from inputs
+            hidden[1] = torch.zeros_like(hidden[2])
+        missing = layer.spread(layer.driven(sample.target) - site.output)
+        features = [layer.spread(each) for each in recurrent_features(site, site.output)]
+        slopes = [
+            (layer.spread(gates), [layer.spread(each) for each in states])
+            for gates, states in layer.slopes(site.pre_activations)
+        ]
+        flat = [each.reshape(-1, each.shape[-1]) for each in features]
+        return Course(site, sample.batch, flat, slopes, torch.cat(hidden).to(missing), missing)
+
+    def ahead(self, change: PartMatrices) -> Tensor:
+        """How the states after each step change with the matrices, in first order."""
+        pushed = [features @ matrix.T.to(features) for features, matrix in zip(self.features, change, strict=True)]
+        gates = torch.cat(pushed, 1).unflatten(0, self.missing.shape[:2])
+        states: list[Tensor] = [torch.zeros_like(self.missing[0])] * len(self.slopes)
+        found = []
+        for step, pushed_now in enumerate(gates):
+            seen = torch.addmm(pushed_now, states[0], self.hidden.T)
+            states = [(by_gates[step] * seen).unflatten(1, (-1, len(self.hidden.T))).sum(1) +
+                      _sum(each[step] * state for each, state in zip(by_states, states, strict=True))
+                      for by_gates, by_states in self.slopes]  # fmt: skip
+            found.append(states[0])
+        return torch.stack(found)
+
+    def back(self, states: Tensor) -> list[Tensor]:
+        """What numbers for the states after each step are for the matrices: `ahead`, transposed."""
+        units = states.shape[-1]
+        carried: list[Tensor] = [torch.zeros_like(states[0])] * len(self.slopes)
+        found = []
+        for step in reversed(range(len(states))):
+            carried[0] = carried[0] + states[step]
+            gates = _sum(by_gates[step] * each.repeat(1, by_gates.shape[-1] // units) for (by_gates, _), each in
+                         zip(self.slopes, carried, strict=True))  # fmt: skip
+            carried = [_sum(by_states[number][step] * each for (_, by_states), each in
+                            zip(self.slopes, carried, strict=True)) for number in range(len(carried))]  # fmt: skip
+            carried[0] = torch.addmm(carried[0], gates, self.hidden)
+            found.append(gates)
+        rows = gates_by_part(self.site, torch.stack(found[::-1]).flatten(0, 1))
+        return [
+            self.batch.weight * (each.T @ features).double() for each, features in zip(rows, self.features, strict=True)
+        ]
+
+
+def by_trajectories(
+    samples: Samples,
+    start: PartMatrices,
+    fit: Sequence[LeastSquares],
+    *,
+    ridge: float,
+    constant: bool,
+    write: Callable[[PartMatrices], None],
+) -> None:
+    """Fit a recurrent layer by its trajectories, if its states come nearer to the targets on held-out batches.
+
+    Args:
+        samples: The samples of the layer as it is now.
+        start: Its matrices.
+        fit: The equations by which they were found, of each part.
+        ridge: The ridge by which they were found.
+        constant: Whether the last feature is a constant.
+        write: Gives the layer other matrices.
+    """
+    fits, judges = attrgetter("fits"), attrgetter("judges")
+    count = sum(sample.target.numel() for sample in samples(which=fits))
+    courses = [Course.of(_cut(sample, NUMBERS / count), start) for sample in samples(which=fits)]
+    equations = [each if isinstance(each, Equations) else each.equations for each in fit]
+    change = _change(courses, equations, ridge=ridge, constant=constant)
+    before = _missed(samples(which=judges))
+    for length in LENGTHS:
+        write([matrix + length * each for matrix, each in zip(start, change, strict=True)])
+        if _missed(samples(which=judges)) < before:
+            return
+    write(start)
+
+
+def _cut(sample: Sample, share: float) -> Sample:
+    """A share of the sequences of a batch, evenly spread, or all; packed ones are not cut."""
+    site, layer, many = sample.own, sample.own.recurrence, sample.target.shape[1]
+    assert layer is not None
+    if share >= 1 or layer.sizes is not None:
+        return sample
+    kept = torch.linspace(0, many - 1, max(int(share * many), 1), device=sample.target.device).long()
+    layer = replace(layer, start=tuple(each[kept] for each in layer.start))
+    own = replace(site, inputs=site.inputs[:, kept], output=site.output[:, kept], recurrence=layer)
+    return replace(sample, own=own, target=sample.target[:, kept])
+
+
+def _missed(samples: Iterable[Sample]) -> float:
+    """How far the states of a layer are from those that the targets drive; beyond all bounds if they are no numbers."""
+    missed = 0.0
+    for sample in samples:
+        assert sample.own.recurrence is not None
+        driven = sample.own.recurrence.driven(sample.target)
+        missed += sample.batch.weight * float((driven - sample.own.output).square().sum())
+    return missed if math.isfinite(missed) else math.inf
+
+
+def _change(courses: Sequence[Course], fit: Sequence[Equations], *, ridge: float, constant: bool) -> list[Tensor]:
+    """By how much the matrices must change for states to be nearest to their targets, in first order."""
+    counts = _counts(courses)
+    mean = float(torch.cat(counts).mean())
+    rows = [each[:, None] + FLOOR * mean for each in counts]
+    penalties = [mean * each.penalty(ridge, constant=constant) for each in fit]
+    factors = [each.factor(ridge, constant=constant) for each in fit]
+
+    pull = [_sum(parts) for parts in zip(*(course.back(course.missing) for course in courses), strict=True)]
+
+    def apart(flat: Tensor) -> list[Tensor]:
+        """The matrix of each part."""
+        pieces = flat[0].split([matrix.numel() for matrix in pull])
+        return [piece.view_as(matrix) for piece, matrix in zip(pieces, pull, strict=True)]
+
+    def curve(flat: Tensor) -> Tensor:
+        """The equations of all steps and the ridge."""
+        change = apart(flat)
+        total = [matrix * penalty for matrix, penalty in zip(change, penalties, strict=True)]
+        for course in courses:
+            total = [one + other for one, other in zip(total, course.back(course.ahead(change)), strict=True)]
+        return _flat(total)
+
+    def inverse(flat: Tensor) -> Tensor:
+        """What would be found if no error outlived its step, and each counted as much as its row does on average."""
+        return _flat([torch.cholesky_solve(matrix.T, factor).T / each
+                      for matrix, factor, each in zip(apart(flat), factors, rows, strict=True)])  # fmt: skip
+
+    return apart(descended(torch.zeros_like(_flat(pull)), _flat(pull), curve, inverse))
+
+
+def _counts(courses: Sequence[Course]) -> list[Tensor]:
+    """For each part, how much an error of each row counts: the mean squared slope of the states."""
+    squares = _sum(gates.square().flatten(0, 1).sum(0) for course in courses for gates, _ in course.slopes)
+    samples = sum(len(course.features[0]) for course in courses)
+    return [each[0] for each in gates_by_part(courses[0].site, squares[None].double() / samples)]
+
+
+def _flat(matrices: Sequence[Tensor]) -> Tensor:
+    """All numbers in one row."""
+    return torch.cat([matrix.flatten() for matrix in matrices])[None]
+
+
+def _sum(tensors: Iterable[Tensor]) -> Tensor:
+    first, *others = tensors
+    return sum(others, first)
