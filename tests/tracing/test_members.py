@@ -140,3 +140,23 @@ def test_heads_of_a_group_are_matched_by_what_they_do(method):
     found = fusion.couplings[1].couplings[members.space]
     first = fusion.couplings[0].couplings[members.space]
     assert found.relative_to(first).orders.tolist() == moved.inverse().orders.tolist()
+
+
+@pytest.mark.long
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", ["mistral", "qwen2", "qwen3"])
+def test_shuffled_twins_of_real_definitions_are_recognised(name):
+    transformers_zoo = pytest.importorskip("transformers_zoo", reason="needs the extra transformers")
+    row = next(each for each in transformers_zoo.MODELS if each.name == name)
+    model, inputs = row.build().double(), row.inputs()
+    layout = transfuse.trace(model, inputs, outputs=lambda result: result.logits)
+    assert [each.count for each in layout.members] == [2, 2]  # layers, each with four heads of queries in two groups
+    twin = moved_twin(model, layout, 1)
+    generator = torch.Generator().manual_seed(0)
+    data = [{"input_ids": torch.randint(transformers_zoo.VOCABULARY, (20, 8), generator=generator)}]
+    with torch.no_grad():
+        wanted = model(**inputs).logits
+        for given in (None, data):
+            fusion = transfuse.fuse([model, twin], inputs, layout=layout, data=given, correct="none")
+            error = (fusion.model(**inputs).logits - wanted).norm() / wanted.norm()
+            assert float(error) < 1e-5

@@ -116,8 +116,13 @@ class MemberScores:
         return self.shared + InsideScores(self.shared.frames, taken(self.each.plain), inside)
 
     def _orders(self) -> Tensor:
-        """The better of two orders for each pair of units: from rotations by what is shared, and from none at all."""
-        one, other = (self._settled(start) for start in (self._turned(self.shared), self.each.reached()))
+        """The better of two orders for each pair of units: from rotations by what is shared, and from none at all.
+
+        For the latter a pair of members scores the root of its squares, which no rotation changes, and which is found
+        at once; what the best rotation would reach takes a decomposition of each pair.
+        """
+        alone = self.each.plain + sum(scores.square().sum((-2, -1)).sqrt() for scores in self.each.inside)
+        one, other = (self._settled(start) for start in (self._turned(self.shared), alone))
         better = self._ordered(one).reached() >= self._ordered(other).reached()
         return torch.where(better[:, :, None], one, other)
 
