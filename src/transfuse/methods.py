@@ -58,7 +58,8 @@ class Method:
         summary: What it does, in a sentence.
         citation: Where it was published.
         couple: Finds the couplings of a problem, given a random state, a watcher and the options of the method.
-        balance: Bring every model to a canonical scale first, where its layout allows scales.
+        balance: Average in a canonical scale, where the layout allows scales; models whose scales differ are matched in
+            it as well. Running statistics of norms over such units do not count.
         rotations: Rotate units where the layout allows it, after norms are folded; else they are permuted there, too.
         order_free: The order of the models shall not matter: they are worked on in an order of their own.
         terms: What units are matched by: `weights`, `activations` or `both`; default: both if there is data.
@@ -302,8 +303,8 @@ def _c2m3(problem: Problem, rng: Random, watch: Watch, *, steps: int = 100) -> F
 
 METHODS: dict[str, Method] = {
     "auto": Method(
-        "canonical scales, then joint sweeps over incoming and outgoing weights with signs, and rotations where units "
-        "allow them, to convergence; the best of several starts",
+        "joint sweeps over incoming and outgoing weights with signs, and rotations where units allow them, to "
+        "convergence, in canonical scales where models differ in these; the best of several starts",
         "transfuse; objective of Akash, Li and Garcia Trillos (2022), sweeps of Ainsworth et al. (2023)",
         _auto,
         balance=True,

@@ -62,3 +62,16 @@ def test_midway_to_the_aligned_network_is_the_fused_one_whatever_scales_the_refe
     fused = transfuse.fuse([reference, other], layout=layout, correct="none").model
     reference.load_state_dict(middle)
     assert_same_function(fused, reference, inputs)
+
+
+def test_running_statistics_do_not_decide_which_units_belong_together():
+    def network():
+        return nn.Sequential(nn.Conv2d(3, 6, 3), nn.BatchNorm2d(6), nn.ReLU(), nn.Flatten(), nn.Linear(216, 4)).eval()
+
+    torch.manual_seed(0)
+    model, other, images = network(), network(), torch.randn(2, 3, 8, 8)
+    before = transfuse.fuse([model, other], images, correct="none", terms="weights").couplings[1]
+    for norm, order in ((model[1], 1), (other[1], -1)):
+        norm.running_var.copy_(order * torch.linspace(-40, 40, 6) + 50)
+    after = transfuse.fuse([model, other], images, correct="none", terms="weights").couplings[1]
+    assert all(torch.equal(before[space], after[space]) for space in before)

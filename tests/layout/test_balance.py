@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch import nn
 
-from transfuse import fuse, trace
-from transfuse.layout.balance import balanced
+from transfuse import fuse, fuse_states, parse, trace
+from transfuse.layout.balance import balanced, scaled_alike
 from transfuse.layout.spaces_balance import balancing_shifts
 from transfuse.lazy import as_lazy
 
@@ -146,3 +146,30 @@ def test_dead_units_keep_their_scale_and_scaling_them_changes_no_fusion():
     torch.testing.assert_close(scaled["0.weight"][2], net[0].weight[2])
     fusion = fuse([net, twin], x, correct="none")
     torch.testing.assert_close(fusion.model(x), net(x), rtol=1e-4, atol=1e-5)
+
+
+def test_networks_are_scaled_alike_unless_many_units_have_other_scales():
+    network = chain(4)
+    layout = trace(network, torch.randn(2, 6))
+    died = copy.deepcopy(network)
+    died[0].weight.data[0] *= 1e-8
+    died[0].bias.data[0] *= 1e-8
+    others = rescaled(network, [1.0], by_unit=True), rescaled(network, [3.0])
+
+    def alike(other: nn.Module) -> bool:
+        return scaled_alike([network.state_dict(), other.state_dict()], layout)
+
+    assert alike(network)
+    assert alike(died)
+    assert not any(map(alike, others))
+
+
+def test_networks_of_like_scales_are_matched_as_they_are():
+    one, other = chain(4), chain(4)
+    for tensor in other.parameters():
+        tensor.data = tensor[torch.randperm(len(tensor))] + 0.05 * torch.randn_like(tensor)
+    layout = trace(one, torch.randn(2, 6))
+    plain = parse(str(layout).replace(" scales", ""))
+    scaled, unscaled = (fuse_states([one.state_dict(), other.state_dict()], each) for each in (layout, plain))
+    for name, matrix in unscaled.couplings[1].items():
+        assert torch.equal(scaled.couplings[1][name], matrix)
