@@ -278,7 +278,7 @@ def test_there_are_as_many_images_as_the_effort_goes(samples, expected, monkeypa
         models[0](example)
     each = counter.get_total_flops() / len(example) * 2 * 3 * 20  # models; runs
     monkeypatch.setattr(budget, "EFFORT", {"cpu": samples * each})
-    found = SyntheticInputs.of(models, Arguments.of(example), plain=False, data=False, seed=0)
+    found = SyntheticInputs.of(models, Arguments.of(example), plain=False, data=0, seed=0)
     if expected is None:
         assert found.batches is None
         assert "it would take too long" in found.why_not

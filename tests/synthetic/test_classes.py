@@ -57,9 +57,9 @@ def test_which_classes_are_shown_to_which_model_is_told():
     models = [knowing(0, 0, 1, 2), knowing(1, 0, 3, 4, 5)]
     told = "noise, inverted for one model at a time, since they know different classes: "
     told += "model 1 knows 0-2; model 2 knows 0, 3-5"
-    assert SyntheticInputs.of(models, Arguments.of(X), plain=False, data=False, seed=0).chosen == told
+    assert SyntheticInputs.of(models, Arguments.of(X), plain=False, data=0, seed=0).chosen == told
     assert told in transfuse.fuse(models, X, correct="refit").correction.note
-    beside = SyntheticInputs.of(models, Arguments.of(X), plain=False, data=True, seed=0)
+    beside = SyntheticInputs.of(models, Arguments.of(X), plain=False, data=10, seed=0)
     assert (beside.chosen, beside.batches.count) == ("", 5)
     assert told_known(()) == ""
     many = told_known((tuple(range(0, 40, 2)), ()))

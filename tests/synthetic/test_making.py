@@ -7,6 +7,9 @@ from torch import nn
 import transfuse
 from transfuse.modules import Arguments
 from transfuse.synthetic import SyntheticInputs
+from transfuse.synthetic.budget import SAMPLES
+from transfuse.synthetic.making import ENOUGH
+from transfuse.synthetic.noise import drawn_inputs
 
 X = torch.randn(3, 4, generator=torch.Generator().manual_seed(0))
 
@@ -18,7 +21,7 @@ def network(seed):
 
 def made(models, example=X, **options):
     given = Arguments.of(example)
-    return SyntheticInputs.of(models, given, **{"plain": False, "data": False, "seed": 0, **options})
+    return SyntheticInputs.of(models, given, **{"plain": False, "data": 0, "seed": 0, **options})
 
 
 def test_networks_that_see_classes_get_inverted_inputs():
@@ -68,7 +71,17 @@ def test_plain_noise_is_given_to_convolutions_only_if_asked_for():
     assert found.batches is None
     assert "no classes to see: what they give is of shape [40, 1, 36], not [samples, classes]" in found.why_not
     assert made([sounds], example, plain=True).batches is not None
-    assert made([sounds], example, data=True).batches is None
+    assert made([sounds], example, data=10).batches is None
+
+
+def test_noise_beside_much_data_is_not_inverted():
+    reads, example = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2)), torch.randn(2, 3)
+    few, many = (made([reads], example, data=count).batches for count in (ENOUGH - 1, ENOUGH))
+    drawn = drawn_inputs([reads], Arguments.of(example), samples=SAMPLES[False])
+    moved = [not torch.equal(*(args[0] for args, _ in both)) for both in zip(few.data, drawn.data, strict=True)]
+    kept = [torch.equal(*(args[0] for args, _ in both)) for both in zip(many.data, drawn.data, strict=True)]
+    assert all(moved)
+    assert all(kept)
 
 
 def pictures():
@@ -81,7 +94,7 @@ def test_networks_that_read_images_get_leaves_though_there_are_no_classes():
     assert (found.batches.count, found.matching.count, found.why_not) == (10, 5, "")
     assert {tuple(args[0].shape) for args, _ in found.batches.data} == {(100, 3, 12, 9)}
     assert str(found.chosen) == "leaves, since the example is an image of 3 channels"
-    assert made([pictures()], torch.randn(2, 3, 12, 9), data=True).batches is None
+    assert made([pictures()], torch.randn(2, 3, 12, 9), data=10).batches is None
 
 
 def test_too_many_operations_are_told(monkeypatch):

@@ -152,6 +152,16 @@ class Batches:
             )
         yield from self.support
 
+    @property
+    def samples(self) -> int:
+        """How many samples there are: each batch counts as many as its first tensor has along its first dimension.
+
+        Example:
+            >>> Batches.of(torch.zeros(12, 3)).samples
+            12
+        """
+        return sum(_samples_in(content) for content in _repeatably(self.data))
+
     def supported_by(self, others: Batches, *, weight: float) -> Batches:
         """These batches, and others as well, each of whose samples counts `weight`."""
         return replace(self, support=tuple(replace(each, weight=weight) for each in others))
@@ -232,6 +242,11 @@ def _cut(data: Any, size: int) -> list[Any]:
             "first dimension (a list is a list of batches)"
         )
     return list(torch.tensor_split(data, max(-(-len(data) // size), min(5, len(data) // 2), 1)))
+
+
+def _samples_in(content: Any) -> int:
+    """How many samples a batch holds; one where it holds no tensor."""
+    return next((len(value) for value in pytree.tree_leaves(_as_tensors(content)) if _has_samples(value)), 1)
 
 
 def _has_samples(value: Any) -> bool:

@@ -7,7 +7,8 @@ towards the fused weights is the one with the smallest residual on held-out batc
 site stays as it is.
 
 Where pre-activations go through a nonlinearity and nowhere else, what is lost there need not be right: residuals are
-then weighted by its slope (`slopes`).
+then weighted by its slope (`slopes`). A recurrent layer is fitted once more, by what it then runs through by itself
+(`trajectories`).
 """
 
 from __future__ import annotations

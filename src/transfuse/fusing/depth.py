@@ -111,7 +111,7 @@ def _inputs(
         return replace(data, data=kept, count=len(kept))
     made = None
     if synthetic and max(map(depth_of, models)) > depth_of(models[0]):
-        made = SyntheticInputs.of(models, example, plain=True, data=False, seed=seed).batches
+        made = SyntheticInputs.of(models, example, plain=True, data=0, seed=seed).batches
     elif synthetic:
         made = _drawn(models, example, seed)
     return made or Batches([example], 1, lambda model, given: model(*given.args, **given.kwargs))

@@ -187,7 +187,7 @@ class Given:
         how.correction.check(self.models[0], inputs=batches is not None or example is not None)
         example = example if how.correction.wanted else None
         made = SyntheticInputs.of(
-            self.own, example, plain=how.correction.name != AUTO, data=batches is not None, seed=how.seed,
+            self.own, example, plain=how.correction.name != AUTO, data=batches.samples if batches else 0, seed=how.seed,
             streams=bool(self.layout.rotating), apart=self.joined is not None, progress=how.progress,
         )  # fmt: skip
         counted = replace(made, batches=how.counting(made.batches), matching=how.counting(made.matching))

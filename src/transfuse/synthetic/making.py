@@ -28,6 +28,7 @@ from .noise import drawn_inputs
 from .sampling import SAMPLED, Language, sampled_inputs
 
 MATCHING = 500  # images by which units are matched; a refit gains from more
+ENOUGH = 500  # samples of data beside which noise need not be inverted: that takes most of the time
 BESIDE = 500  # images beside data, at most: with more, they take longer than they are worth
 
 WITHOUT = "no correction by synthetic inputs: {cause}"  # the fusion itself goes on: it does not need them
@@ -113,7 +114,7 @@ class SyntheticInputs:
 
     @staticmethod
     def of(  # noqa: PLR0913
-        models: Sequence[nn.Module], example: Arguments | None, *, plain: bool, data: bool, seed: int,
+        models: Sequence[nn.Module], example: Arguments | None, *, plain: bool, data: int, seed: int,
         streams: bool = False, apart: bool = False, progress: Progress = False,
     ) -> SyntheticInputs:  # fmt: skip
         """Synthetic inputs for networks of one architecture, or why there are none.
@@ -123,7 +124,7 @@ class SyntheticInputs:
             example: What the inputs shall be like; none: there are no such inputs.
             plain: A correction was asked for by name, so that networks with convolutions get inputs that are of less
                 use too, if there are no others.
-            data: Whether there is data.
+            data: How many samples of data there are.
             seed: Seed of the random numbers.
             streams: Whether the networks have linear residual streams, whose directions take many inputs: images are
                 drawn beside data, too. For other networks with convolutions that was not found to help.
@@ -145,8 +146,11 @@ class SyntheticInputs:
                 drawn = _drawn(models, example, budget, chosen, seed)
             except Exception as error:  # the networks' own code runs here, and may raise anything: it is told
                 return SyntheticInputs(why_not=WITHOUT.format(cause=cause_of(error)))
+            alike = chosen is not None and chosen.images is not None
             too_long = "" if budget.inverted else TOO_LONG.format(fewest=FEWEST, effort=effort(models[0]))
-            if chosen is None or chosen.images is None:
+            if data >= ENOUGH and not alike:
+                found = SyntheticInputs(drawn)
+            elif not alike:
                 # Beside data it was not found to matter which classes networks know, and it takes longer.
                 found = _inverted(models, drawn, budget, too_long, progress, apart=apart, tell=not data)
             else:
@@ -155,7 +159,6 @@ class SyntheticInputs:
             assert found.batches is not None, "there are inputs, though maybe of less use"
             of_no_use = found.why_not if budget.convolutions and not plain else ""
             # Drawn images are much alike: what networks give on the first batch tells of the others.
-            alike = chosen is not None and chosen.images is not None
             why_not = of_no_use or _unusable(models, _first(found.batches, 1) if alike else found.batches)
         told = "; ".join(filter(None, ["" if chosen is None else str(chosen), found.chosen]))
         return SyntheticInputs(why_not=why_not) if why_not else replace(found, why_not="", chosen=told)
