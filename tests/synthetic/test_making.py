@@ -74,14 +74,27 @@ def test_plain_noise_is_given_to_convolutions_only_if_asked_for():
     assert made([sounds], example, data=10).batches is None
 
 
-def test_noise_beside_much_data_is_not_inverted():
-    reads, example = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2)), torch.randn(2, 3)
-    few, many = (made([reads], example, data=count).batches for count in (ENOUGH - 1, ENOUGH))
-    drawn = drawn_inputs([reads], Arguments.of(example), samples=SAMPLES[False])
-    moved = [not torch.equal(*(args[0] for args, _ in both)) for both in zip(few.data, drawn.data, strict=True)]
-    kept = [torch.equal(*(args[0] for args, _ in both)) for both in zip(many.data, drawn.data, strict=True)]
-    assert all(moved)
-    assert all(kept)
+class Remembers(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.cell, self.read = nn.GRU(3, 4, batch_first=True), nn.Linear(4, 2)
+
+    def forward(self, x):
+        return self.read(self.cell(x)[0][:, -1])
+
+
+@pytest.mark.parametrize(
+    ("reads", "example", "count", "kept"),
+    [(Remembers, (2, 5, 3), ENOUGH, True), (Remembers, (2, 5, 3), ENOUGH - 1, False),
+     (lambda: nn.Linear(3, 2), (2, 3), ENOUGH, False)],
+)  # fmt: skip
+def test_noise_beside_much_data_is_not_inverted_for_recurrent_networks(reads, example, count, kept):
+    torch.manual_seed(0)
+    net, shown = reads(), torch.randn(example)
+    found = made([net], shown, data=count).batches
+    drawn = drawn_inputs([net], Arguments.of(shown), samples=SAMPLES[False])
+    same = [torch.equal(*(args[0] for args, _ in both)) for both in zip(found.data, drawn.data, strict=True)]
+    assert same == [kept] * drawn.count
 
 
 def pictures():

@@ -105,3 +105,9 @@ def _largest_site(model: nn.Module, example: Arguments) -> float:
 def convolves(model: nn.Module, example: Arguments) -> bool:
     """Whether a network has convolutions."""
     return any(seen.kernel for seen in observe(model, lambda each: each(*example.args, **example.kwargs)))
+
+
+def recurs(model: nn.Module, example: Arguments) -> bool:
+    """Whether a network has recurrent layers, which take long to be gone through backwards."""
+    found = observe(model, lambda each: each(*example.args, **example.kwargs))
+    return any(seen.recurrence is not None for seen in found)

@@ -20,7 +20,7 @@ from ..arguments import NETWORKS, SEED, check_arguments, count, optional
 from ..errors import InputError
 from ..modules import Arguments, can_be_corrected, cause_of, numbers_in, tensors_in, undisturbed, unwrapped
 from ..progress import Progress, watching
-from .budget import FEWEST, MOST_IMAGES, SAMPLES, Budget, convolves, effort
+from .budget import FEWEST, MOST_IMAGES, SAMPLES, Budget, convolves, effort, recurs
 from .choosing import ChosenImages, chosen_images
 from .classes import told_known
 from .inversion import Inverted, inverted_inputs
@@ -28,7 +28,7 @@ from .noise import drawn_inputs
 from .sampling import SAMPLED, Language, sampled_inputs
 
 MATCHING = 500  # images by which units are matched; a refit gains from more
-ENOUGH = 500  # samples of data beside which noise need not be inverted: that takes most of the time
+ENOUGH = 500  # samples of data beside which noise for recurrent networks need not be inverted, which takes long
 BESIDE = 500  # images beside data, at most: with more, they take longer than they are worth
 
 WITHOUT = "no correction by synthetic inputs: {cause}"  # the fusion itself goes on: it does not need them
@@ -148,7 +148,7 @@ class SyntheticInputs:
                 return SyntheticInputs(why_not=WITHOUT.format(cause=cause_of(error)))
             alike = chosen is not None and chosen.images is not None
             too_long = "" if budget.inverted else TOO_LONG.format(fewest=FEWEST, effort=effort(models[0]))
-            if data >= ENOUGH and not alike:
+            if data >= ENOUGH and not alike and recurs(models[0], example):
                 found = SyntheticInputs(drawn)
             elif not alike:
                 # Beside data it was not found to matter which classes networks know, and it takes longer.
