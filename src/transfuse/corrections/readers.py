@@ -6,6 +6,7 @@ residual stream: what is added to a stream stays there, and no reader can make i
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -110,9 +111,14 @@ def readers_of_wider_streams(sites: Sequence[Seen], problem: Problem) -> dict[st
 
 
 def _is_stream(space: str, sites: Sequence[Seen], problem: Problem) -> bool:
-    """Whether a layer is seen to add to the units of a space, and not just to what another layer makes of them."""
+    """Whether a layer is seen to add to the units of a space.
+
+    In a loop of the network's own, one that adds to what another layer gives makes states with it, step by step.
+    """
+    often = Counter(seen.name for seen in sites)
+    adding = [seen for seen in sites if seen.rest is not None and not (seen.joint and often[seen.name] > 1)]
     written = {pair.target.tensor for pair in problem.blocks_of[space] if pair.target.side == "produces"}
-    return any(seen.rest is not None and not seen.joint and written.intersection(seen.tensors) for seen in sites)
+    return any(written.intersection(seen.tensors) for seen in adding)
 
 
 def _known_readers(spaces: Iterable[str], sites: Sequence[Seen], problem: Problem) -> dict[str, list[Reader]]:
