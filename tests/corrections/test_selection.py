@@ -157,6 +157,8 @@ def test_residual_streams_are_averaged_and_inner_units_selected():
     assert set(fusion.correction.kept) == {"up.out"}
     plain = selected(models, method="none")
     assert distance(fusion.model, models) < 0.5 * distance(plain.model, models)
+    tried = selected(models, method="auto").correction.disagreement
+    assert list(tried) == ["none", "selection", "refit"]  # compared, though selection leaves little
 
 
 class Tutorial(nn.Module):
