@@ -75,9 +75,8 @@ def requests_of(driver):
     """The addresses that pages asked for since the window was opened, but for what is inside of them."""
     messages = [json.loads(entry["message"])["message"] for entry in driver.get_log("performance")]
     asked = [each["params"]["request"]["url"] for each in messages if each["method"] == "Network.requestWillBeSent"]
-    return [
-        each for each in asked if not each.startswith(("data:", "blob:", "chrome:"))
-    ]  # the last: a new window's own page
+    own = ("data:", "blob:", "chrome:", "chrome-untrusted:")  # the last two: a new window's own page
+    return [each for each in asked if not each.startswith(own)]
 
 
 def point_at(driver, x, y):
