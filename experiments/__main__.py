@@ -22,7 +22,9 @@ def parser() -> argparse.ArgumentParser:
     run.add_argument("names", nargs="+", metavar="NAME", help="experiments, or all")
     run.add_argument("--profile", default="smoke", choices=("smoke", "cpu", "hours", "paper"))
     run.add_argument("--seeds", nargs="+", type=int, metavar="N", help="numbers of groups (pairs), from 0")
-    run.add_argument("--cells", nargs="+", default=[], metavar="TEXT", help="only cells with one of these texts")
+    run.add_argument(
+        "--cells", nargs="+", default=[], metavar="TEXT", help="only cells of these titles, or with these texts"
+    )
     run.add_argument("--rows", nargs="+", default=[], metavar="ROW", help="only these rows")
     run.add_argument("--base-models", type=Path, metavar="DIR", help="networks from elsewhere: <setting>_<seed>.pt")
     run.add_argument("--cache", type=Path, default=HERE / ".cache", metavar="DIR", help="trained networks")

@@ -149,7 +149,7 @@ def jobs(
         experiment: Its name.
         profile: Its name.
         seeds: Numbers of groups; None for those that the profile says.
-        cells: Only cells with one of these texts in their titles.
+        cells: Only cells with one of these texts in their titles; a text that is a whole title means that cell alone.
         rows: Only these rows.
     """
     problems = [f"no row is called {row!r}; the rows: {', '.join(ROWS)}" for row in rows if row not in ROWS]
@@ -159,13 +159,18 @@ def jobs(
         problems.append(f"no profile is called {profile!r}; the profiles: {', '.join(PROFILES)}")
     if problems:
         raise InputError("\n".join(problems))
-    wanted = [each.lower() for each in cells]
     all_cells = EXPERIMENTS[experiment].cells
-    named = [cell for cell in all_cells if any(text in cell.title.lower() for text in wanted)]
     return [
         Job(experiment, profile, cell, row, group)
-        for cell in (named if wanted else all_cells[: PROFILES[profile].cells])
+        for cell in (_named(all_cells, cells) if cells else all_cells[: PROFILES[profile].cells])
         for group in (groups(cell, profile) if seeds is None else seeds)
         for row in cell.rows
         if not rows or row in rows
     ]
+
+
+def _named(cells: Sequence[Cell], texts: Sequence[str]) -> list[Cell]:
+    """Cells by their titles, or by what stands in these: "6 MLPNet" is not to mean 16 of them too."""
+    titles = {cell.title.lower() for cell in cells}
+    whole, parts = ([text.lower() for text in texts if (text.lower() in titles) is known] for known in (True, False))
+    return [cell for cell in cells if cell.title.lower() in whole or any(text in cell.title.lower() for text in parts)]

@@ -102,6 +102,16 @@ def test_keys_tell_jobs_and_networks_apart():
     assert chosen[0].key(["a", "b"]) != chosen[0].key(["a", "c"])
 
 
+def test_a_whole_title_means_one_cell_and_a_part_of_it_all_that_have_it() -> None:
+    def titles(*texts: str) -> list[str]:
+        return list(dict.fromkeys(job.cell.title for job in jobs("many", "cpu", [0], texts)))
+
+    assert titles("6 MLPNet") == ["16 MLPNet"]
+    assert titles("2 mlpnet") == ["2 MLPNet"]
+    assert titles("MLPNet") == ["2 MLPNet", "4 MLPNet", "8 MLPNet", "16 MLPNet"]
+    assert titles("2 MLPNet", "6 M") == ["2 MLPNet", "16 MLPNet"]
+
+
 def test_unknown_names_are_told_with_the_known_ones():
     with pytest.raises(transfuse.InputError, match=r"no experiment is called 'table9'; the experiments: table1"):
         jobs("table9", "cpu")
