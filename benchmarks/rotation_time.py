@@ -1,12 +1,13 @@
 """CPU time of fusing two transformers by weights, beside the floor of its products, assignments and SVDs.
 
-    python benchmarks/rotation_time.py [--layers 12] [--sweeps 2] [--json FILE]
+    python benchmarks/rotation_time.py [--layers 12] [--sweeps 2] [--groups 4] [--json FILE]
 
 Two networks of the width of GPT-2 small (768, with 5,000 words that are not tied), random weights, float32, one
 thread; the method is `procrustes`, stopped after some sweeps (random networks have nothing in common, and would go on).
 The floor has, for each sweep and from matrices that lie ready: for each space the products that its scores are made of,
 with what rotates them; an assignment of units and of heads; the singular values of all pairs of heads; and one SVD of
-the stream. Nothing is checked, moved, averaged or written in it.
+the stream. Nothing is checked, moved, averaged or written in it. With `--groups` the 12 heads of queries share keys and
+values in groups; the floor then matches groups alone, not the heads inside of them.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import torch
 from clock import Clock, least
 from networks import Decoder
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 import transfuse
 from transfuse.layout import Layout
@@ -39,6 +41,48 @@ class Untied(Decoder):
         mask = nn.Transformer.generate_square_subsequent_mask(x.shape[1])
         hidden = self.blocks(self.words(x) + self.places(torch.arange(x.shape[1])), mask=mask, is_causal=True)
         scores: Tensor = self.head(self.norm(hidden))
+        return scores
+
+
+class GroupedAttention(nn.Module):
+    """Causal self-attention whose heads of queries share keys and values in groups."""
+
+    def __init__(self, width: int, heads: int, groups: int) -> None:
+        super().__init__()
+        self.size = width // heads
+        self.read = nn.ModuleList(nn.Linear(width, count * self.size, bias=False) for count in (heads, groups, groups))
+        self.out = nn.Linear(width, width, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """What is added to the stream."""
+        queries, keys, values = (read(x).unflatten(2, (-1, self.size)).transpose(1, 2) for read in self.read)
+        found = F.scaled_dot_product_attention(queries, keys, values, is_causal=True, enable_gqa=True)
+        added: Tensor = self.out(found.transpose(1, 2).flatten(2))
+        return added
+
+
+class Grouped(nn.Module):
+    """A decoder of the same sizes with grouped queries and RMSNorm."""
+
+    def __init__(self, layers: int, groups: int, width: int = 768, heads: int = 12, words: int = 5000) -> None:
+        super().__init__()
+        self.words = nn.Embedding(words, width)
+        self.blocks = nn.ModuleList(
+            nn.Sequential(nn.RMSNorm(width), part)
+            for _ in range(layers)
+            for part in (
+                GroupedAttention(width, heads, groups),
+                nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width)),
+            )
+        )
+        self.head = nn.Sequential(nn.RMSNorm(width), nn.Linear(width, words, bias=False))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Scores of the next word."""
+        x = self.words(x)
+        for block in self.blocks:
+            x = x + block(x)
+        scores: Tensor = self.head(x)
         return scores
 
 
@@ -65,10 +109,10 @@ def floor(states: tuple[State, State], layout: Layout) -> float:
     return total
 
 
-def measured(layers: int, sweeps: int) -> dict[str, float]:
+def measured(layers: int, sweeps: int, groups: int) -> dict[str, float]:
     """CPU seconds of a fusion by weights, and of its floor."""
     torch.manual_seed(0)
-    models = [Untied(layers).eval() for _ in range(2)]
+    models = [(Grouped(layers, groups) if groups else Untied(layers)).eval() for _ in range(2)]
     layout = transfuse.trace(models[0], torch.randint(5000, (1, 16)))
     assert layout.rotating, "nothing rotates in this network"
     states: list[dict[str, Tensor]] = [{k: v.detach() for k, v in model.state_dict().items()} for model in models]
@@ -85,11 +129,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--layers", type=int, default=12, help="how many layers the networks have")
     parser.add_argument("--sweeps", type=int, default=2, help="most sweeps over all spaces")
+    parser.add_argument("--groups", type=int, default=0, help="groups of heads; default: each has keys of its own")
     parser.add_argument("--json", metavar="FILE", help="write the figures there")
     options = parser.parse_args()
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
-    found = measured(options.layers, options.sweeps)
+    found = measured(options.layers, options.sweeps, options.groups)
     print(", ".join(f"{name} {value:.3g}" for name, value in found.items()))
     if options.json:
         Path(options.json).write_text(json.dumps(found, indent=2))
