@@ -26,6 +26,7 @@ from .attending import ATTENTION, SOFTMAX, pattern_of
 from .moves import DROPOUTS, MOVES, Moved, opened
 from .recurrence import CELLS, STEPS, Recurrence, Unrolled, layers, slopes
 from .replaying import KEPT, Replay
+from .resuming import Lost, Resumption
 
 CONVOLUTION = ("input", "weight", "bias", "stride", "padding", "dilation", "groups")
 LAYERS = {"linear": ("input", "weight", "bias"), **dict.fromkeys(("conv1d", "conv2d", "conv3d"), CONVOLUTION)}
@@ -39,7 +40,7 @@ ELEMENTWISE = frozenset(
 )  # fmt: skip
 NOTHING = ""  # the name of no weight: nothing is looked for
 # Functions that look at a tensor without using its values.
-LOOKS = ("__get__", "size", "dim", "numel", "stride", "is_contiguous", "is_floating_point")
+LOOKS = ("__get__", "__len__", "size", "dim", "numel", "stride", "is_contiguous", "is_floating_point")
 
 
 @dataclass(frozen=True)
@@ -117,9 +118,13 @@ class Seen:
         """Whether pre-activations are used only through a nonlinearity that is known."""
         return self.recurrence is not None or (self.then is not None and not self.straight)
 
+    def without_inputs(self) -> Seen:
+        """The site with nothing of what went in, to be kept where only what came out counts."""
+        return replace(self, inputs=self.inputs.new_empty(0), rest=None, pattern=None)
+
     def without_values(self) -> Seen:
         """The site with nothing of what went in and came out, to be kept where only its weights count."""
-        return replace(self, inputs=self.inputs.new_empty(0), output=self.output.new_empty(0), rest=None, pattern=None)
+        return replace(self.without_inputs(), output=self.output.new_empty(0))
 
     def squared_slopes(self, pre_activations: Tensor) -> Tensor:
         """Squared slopes of the nonlinearity that follows, where it sees these pre-activations."""
@@ -148,19 +153,20 @@ def observe(  # noqa: PLR0913
         forced: What comes out of the weight that is looked for, at each of its applications, in place of what it gives:
             what a loop of the network's own comes to later is then as it would be with other weights.
     """
-    mode = _Observer(model, only, calls, None if forced else replay, forced=forced)
-    return _shown(mode, model, call, gradients=gradients)
+    look = partial(_Observer, model, only, calls, None if forced else replay, forced=forced)
+    return _shown(look, model, call, gradients=gradients)
 
 
 def observe_attending(model: nn.Module, call: Callable[[nn.Module], Any]) -> list[Seen]:
     """The sites of a network in one run; those that read what heads of attention write tell how these attend."""
-    return _shown(_Observer(model, None, None, None, patterns=True), model, call)
+    return _shown(partial(_Observer, model, None, None, None, patterns=True), model, call)
 
 
 def _shown(
-    mode: _Observer, model: nn.Module, call: Callable[[nn.Module], Any], *, gradients: bool = False
+    look: Callable[[], _Observer], model: nn.Module, call: Callable[[nn.Module], Any], *, gradients: bool = False
 ) -> list[Seen]:
     """What an observer sees in one run."""
+    mode = look()
     try:
         with torch.set_grad_enabled(gradients):
             with mode:
@@ -171,6 +177,8 @@ def _shown(
             mode.replay.complete = True
     except _Enough:
         pass
+    except Lost:
+        return _shown(look, model, call, gradients=gradients)
     return [
         replace(seen, shared=bool(mode.elsewhere.intersection(seen.tensors)), straight=seen.name in mode.straight)
         for seen in mode.whole()
@@ -179,8 +187,13 @@ def _shown(
 
 def replayed(model: nn.Module, call: Callable[[nn.Module], Any], replay: Replay) -> Any:
     """What a network gives, of which only what has changed since its last run on the same inputs is computed."""
-    with torch.no_grad(), _Observer(model, NOTHING, None, replay):
-        result = call(model)
+    try:
+        with torch.no_grad(), _Observer(model, NOTHING, None, replay) as mode:
+            result = call(model)
+        if mode.resumption:
+            mode.resumption.check(mode.names, pytree.tree_leaves(result))
+    except Lost:
+        return replayed(model, call, replay)
     replay.complete = True
     return result
 
@@ -214,7 +227,10 @@ class _Observer(TorchFunctionMode):
         self.names = {id(tensor): name for name, tensor in reversed(tensors.items())}
         self.only, self.calls, self.replay = only, calls, replay
         if replay:
-            replay.begin({self.names[id(tensor)]: tensor for tensor in tensors.values()})
+            replay.begin({self.names[id(tensor)]: tensor for tensor in tensors.values()}, only)
+        # Where one site is looked for, what comes before it need not be shown, and may be left out.
+        self.resumption = replay.resumption if replay and only is not None and replay.resumption.possible else None
+        self.reached = only == NOTHING
         self.open: dict[int, Seen] = {}
         self.moved: dict[int, Moved] = {}  # by what was made of the output of an open site by moving it
         self.seen: list[Seen] = []
@@ -234,6 +250,38 @@ class _Observer(TorchFunctionMode):
                 return opened(func)(*args, **kwargs)
         name = getattr(func, "__name__", "")
         leaves = [] if name in LOOKS else _leaves(args, kwargs)
+        make = partial(func, *args, **kwargs)
+        if self.replay and self.resumption:
+            return self._resumed(self.replay, self.resumption, name, make, leaves)
+        return self._observed(name, make, leaves)
+
+    def _resumed(
+        self, replay: Replay, resumption: Resumption, name: str, make: partial[Any], leaves: Sequence[Any]
+    ) -> Any:
+        """What a function gives: as it was kept, or as it is observed, and noted before the site that is looked for."""
+        if name in LOOKS:
+            result = make()
+            if isinstance(result, Tensor):  # maybe another way to the same numbers, whose writes are not counted
+                resumption.give_up()
+                raise Lost
+            return result
+        if resumption.resuming:
+            replay.at += name in KEPT
+            return resumption.again(name, make, leaves)
+        if name != "clone" or resumption.calls:  # a batch is copied first
+            resumption.check(self.names, leaves)
+        if not self.reached and any(self.names.get(id(each)) == self.only for each in leaves):
+            self.reached = True
+            replay.reach()
+        result = self._observed(name, make, leaves)
+        resumption.know(result)
+        if not self.reached and resumption.possible:
+            resumption.note(name, self.names, leaves, result)
+        return result
+
+    def _observed(self, name: str, make: partial[Any], leaves: Sequence[Any]) -> Any:
+        """Run a function and note what it means for sites."""
+        func, args, kwargs = make.func, make.args, make.keywords
         if self.replay:
             self.replay.use(self.names[id(x)] for x in (leaves or args) if id(x) in self.names)
         taken = [id(x) for x in leaves if id(x) in self.open]
@@ -246,7 +294,6 @@ class _Observer(TorchFunctionMode):
         self.close(taken, then)
         if self.patterns and name == ATTENTION:
             self.pattern = pattern_of(func, args, kwargs)
-        make = partial(func, *args, **kwargs)
         result = self.replay.result(make) if self.replay and name in KEPT else make()
         if name in STEPS and not kwargs:
             for layer, inputs, hidden in layers(name, func, args, self.names, result[0]):
@@ -311,8 +358,9 @@ class _Observer(TorchFunctionMode):
     def _show(self, seen: Seen) -> None:
         """Record a site with a copy of its output, if it is wanted; stop the run if it was the last."""
         if self.only in (None, seen.name):
-            self.seen.append(replace(seen, output=seen.output.clone()))
-            if len(self.seen) == self.calls:
+            last = len(self.seen) + 1 == self.calls  # nothing is written any more
+            self.seen.append(seen if last else replace(seen, output=seen.output.clone()))
+            if last:
                 raise _Enough
 
     def _step(self, name: str, args: tuple[Any, ...], result: Any) -> None:
