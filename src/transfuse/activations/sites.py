@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
+from weakref import ReferenceType, ref
 
 import torch
 from torch import Tensor, nn
@@ -38,6 +39,7 @@ ELEMENTWISE = frozenset(
     {"relu", "relu6", "leaky_relu", "elu", "celu", "selu", "gelu", "silu", "mish", "softplus", "softsign", "tanh",
      "sigmoid", "logsigmoid", "hardtanh", "hardswish", "hardsigmoid", "rrelu"}
 )  # fmt: skip
+_Owner = tuple[ReferenceType[Tensor], str]  # what comes out of a site, while it is there, and the name of the site
 NOTHING = ""  # the name of no weight: nothing is looked for
 # Functions that look at a tensor without using its values.
 LOOKS = ("__get__", "__len__", "size", "dim", "numel", "stride", "is_contiguous", "is_floating_point")
@@ -137,7 +139,7 @@ class Seen:
 
 def observe(  # noqa: PLR0913
     model: nn.Module, call: Callable[[nn.Module], Any], *, only: str | None = None, calls: int | None = None,
-    gradients: bool = False, replay: Replay | None = None, forced: Sequence[Tensor] = (),
+    gradients: bool = False, replay: Replay | None = None, forced: Sequence[Tensor] = (), blank: bool = False,
 ) -> list[Seen]:  # fmt: skip
     """The sites of a network in one run, in the order in which it makes them.
 
@@ -152,8 +154,11 @@ def observe(  # noqa: PLR0913
         replay: What the network gave on the same inputs before, so that only what has changed is computed.
         forced: What comes out of the weight that is looked for, at each of its applications, in place of what it gives:
             what a loop of the network's own comes to later is then as it would be with other weights.
+        blank: What comes out of the weight that is looked for does not count, if it is a linear or convolution layer
+            and the run is stopped there: it is not computed, and its numbers mean nothing.
     """
-    look = partial(_Observer, model, only, calls, None if forced else replay, forced=forced)
+    unused = blank and calls == 1
+    look = partial(_Observer, model, only, calls, None if forced else replay, forced=forced, blank=unused)
     return _shown(look, model, call, gradients=gradients)
 
 
@@ -218,10 +223,10 @@ class _Observer(TorchFunctionMode):
 
     def __init__(
         self, model: nn.Module, only: str | None, calls: int | None, replay: Replay | None, *, patterns: bool = False,
-        forced: Sequence[Tensor] = (),
+        forced: Sequence[Tensor] = (), blank: bool = False,
     ) -> None:  # fmt: skip
         super().__init__()
-        self.patterns, self.forced = patterns, forced
+        self.patterns, self.forced, self.blank = patterns, forced, blank
         self.pattern: Tensor | None = None  # of attention that was seen since the last layer
         tensors = live_tensors(model)
         self.names = {id(tensor): name for name, tensor in reversed(tensors.items())}
@@ -235,8 +240,8 @@ class _Observer(TorchFunctionMode):
         self.moved: dict[int, Moved] = {}  # by what was made of the output of an open site by moving it
         self.seen: list[Seen] = []
         self.unrolled: dict[int, Unrolled] = {}  # by the number of a site that a cell makes step by step
-        self.normed: dict[int, Seen] = {}  # by what comes out before the norm
-        self.bent: dict[int, Seen] = {}  # by what went through a nonlinearity
+        self.normed: dict[int, _Owner] = {}  # by what comes out before the norm
+        self.bent: dict[int, _Owner] = {}  # by what went through a nonlinearity
         self.elsewhere: set[str] = set()
         self.straight: set[str] = set()
 
@@ -294,18 +299,26 @@ class _Observer(TorchFunctionMode):
         self.close(taken, then)
         if self.patterns and name == ATTENTION:
             self.pattern = pattern_of(func, args, kwargs)
-        result = self.replay.result(make) if self.replay and name in KEPT else make()
+        result = self._result(name, make, leaves)
         if name in STEPS and not kwargs:
             for layer, inputs, hidden in layers(name, func, args, self.names, result[0]):
                 self._show(Seen(layer.names[1], inputs, hidden, recurrence=layer))
         if name in CELLS and not kwargs:
             self._step(name, args, result)
-        self.bent |= {id(seen.output): seen for seen in bent if seen.output is not result}  # else: changed in place
+        self.bent |= {id(seen.output): _owner(seen) for seen in bent if seen.output is not result}  # else: in place
         if self.patterns and name == SOFTMAX:
             self.pattern = result
         if name in LAYERS:
             self._layer({**dict(zip(LAYERS[name], args, strict=False)), **kwargs}, result)
         return result
+
+    def _result(self, name: str, make: partial[Any], leaves: Sequence[Any]) -> Any:
+        """What a function gives, as it was kept or computed now; numbers that mean nothing where none are wanted."""
+        if self.blank and name in LAYERS and any(self.names.get(id(each)) == self.only for each in leaves):
+            make = partial(_blank, make)
+            if self.replay:
+                self.replay.full = True  # these are not to be kept
+        return self.replay.result(make) if self.replay and name in KEPT else make()
 
     def _part(
         self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], taken: Sequence[int], scale: str | None
@@ -336,10 +349,9 @@ class _Observer(TorchFunctionMode):
         for value in values:
             if id(value) in self.names:
                 self.elsewhere.add(self.names[id(value)])
-            if id(value) in self.normed:
-                self.elsewhere.add(self.normed[id(value)].name)
-            if id(value) in self.bent:
-                self.straight.add(self.bent[id(value)].name)
+            for owners, names in ((self.normed, self.elsewhere), (self.bent, self.straight)):
+                if (owner := owners.get(id(value))) and owner[0]() is value:
+                    names.add(owner[1])
 
     def close(self, keys: Iterable[int], then: Callable[[Tensor], Tensor] | None = None) -> None:
         """Record open sites whose output goes elsewhere now."""
@@ -401,7 +413,7 @@ class _Observer(TorchFunctionMode):
         if site is None or site.norm or site.rest is not None or None in names:
             self.close([id(given["input"])])
             return func(*args, **kwargs)
-        self.normed[id(site.output)] = self.open.pop(id(site.output))
+        self.normed[id(site.output)] = _owner(self.open.pop(id(site.output)))
         result = func(*args, **kwargs)
         mean, variance, weight, bias = (name or "" for name in names)
         norm = Norm(mean, variance, weight, bias, given.get("eps", 1e-5))
@@ -422,7 +434,7 @@ class _Observer(TorchFunctionMode):
         site = self.open.pop(key)
         result = func(*args)
         if result is not site.output:  # else: changed in place
-            self.normed[key] = site
+            self.normed[key] = _owner(site)
         self.open[id(result)] = replace(site, output=result, scale=scale)
         return result
 
@@ -451,6 +463,18 @@ class _Observer(TorchFunctionMode):
         else:
             self.open[id(result)] = replace(site, output=result, rest=rest, joint=joint)
         return result
+
+
+def _blank(make: partial[Tensor]) -> Tensor:
+    """A tensor like the one that a function gives, with any numbers."""
+    args, kwargs = pytree.tree_map_only(Tensor, lambda tensor: tensor.to("meta"), (make.args, make.keywords))
+    like, device = make.func(*args, **kwargs), next(x for x in make.args if isinstance(x, Tensor)).device
+    return torch.empty_strided(like.shape, like.stride(), dtype=like.dtype, device=device)
+
+
+def _owner(seen: Seen) -> _Owner:
+    """Whose output a tensor is; it may be gone, so that its memory can be used again."""
+    return ref(seen.output), seen.name
 
 
 def _leaves(args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:

@@ -29,7 +29,7 @@ class Sample:
     """What one batch shows of a site.
 
     Args:
-        own: The site in the network that is corrected.
+        own: The site in the network that is corrected; of what comes out of a layer only the shape is known.
         target: The mean of the parents' pre-activations there.
         batch: The batch.
     """
@@ -137,14 +137,14 @@ class Task:
 
     def sights(
         self, number: int, batch: Batch, *, only: str | None = None, calls: int | None = None,
-        forced: Sequence[Tensor] = (),
+        forced: Sequence[Tensor] = (), blank: bool = False,
     ) -> list[Seen]:  # fmt: skip
         """The sites of the network, as it is now, on the batch of some number: all, or some calls of one.
 
-        What is forced comes out of the one, call by call, in place of what it gives.
+        What is forced comes out of the one, call by call, in place of what it gives; see `observe`.
         """
         replay = self.runs.of(self.network, number)
-        return observe(self.network, batch.run, only=only, calls=calls, replay=replay, forced=forced)
+        return observe(self.network, batch.run, only=only, calls=calls, replay=replay, forced=forced, blank=blank)
 
     def parents_sights(self, number: int, batch: Batch) -> list[list[Seen]]:
         """The sites of each parent on the batch of some number."""
@@ -234,7 +234,7 @@ class Task:
             if not which(batch):
                 continue
             targets = self.targets(name, calls, number, batch)
-            own = self.sights(number, batch, only=name, calls=calls, forced=targets if calls > 1 else ())
+            own = self.sights(number, batch, only=name, calls=calls, forced=targets if calls > 1 else (), blank=True)
             fits = all(
                 each.recurrence or each.output.shape == target.shape for each, target in zip(own, targets, strict=False)
             )
