@@ -221,7 +221,7 @@ class _Enough(BaseException):
 class _Observer(TorchFunctionMode):
     """Sees each function that the network calls. A site is open until its output goes elsewhere."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913
         self, model: nn.Module, only: str | None, calls: int | None, replay: Replay | None, *, patterns: bool = False,
         forced: Sequence[Tensor] = (), blank: bool = False,
     ) -> None:  # fmt: skip
