@@ -6,22 +6,10 @@ import pytest
 import torch
 from torch import nn
 
-from transfuse.activations import Replay, observe
+from transfuse.activations import Replay
 from transfuse.activations.replaying import Memory
-from zoo import ZOO, call, livened, named
-
-
-def shown(model, inputs, **options):
-    """What is seen of a network: at each site, by its name, what goes in and what comes out."""
-    found = observe(model, lambda each: call(each, inputs), **options)
-    values = [{"in": seen.inputs, "out": seen.output, "rest": seen.rest} for seen in found]
-    return {f"{number} {seen.name} {key}": value for number, (seen, each) in enumerate(zip(found, values, strict=True))
-            for key, value in each.items() if value is not None}  # fmt: skip
-
-
-def changed(tensor):
-    with torch.no_grad():
-        tensor += 0.1 * torch.randn_like(tensor)
+from zoo import ZOO, livened, named
+from zoo_runs import Convolutions, changed, shown
 
 
 @pytest.mark.filterwarnings("ignore:LSTM with projections")
@@ -40,20 +28,6 @@ def test_a_replay_shows_what_the_network_computes_after_each_change(name):
         torch.testing.assert_close(
             shown(model, inputs, replay=replay, **only), shown(model, inputs, **only), rtol=0, atol=0
         )
-
-
-class Convolutions(nn.Module):
-    """Convolutions with norms, a skip connection, and functions that write to what they get."""
-
-    def __init__(self):
-        super().__init__()
-        self.one, self.two = nn.Conv2d(2, 4, 3, padding=1), nn.Conv2d(4, 4, 3, padding=1, bias=False)
-        self.norm, self.pool, self.last = nn.BatchNorm2d(4), nn.MaxPool2d(2), nn.Linear(16, 3)
-
-    def forward(self, x):
-        x = self.one(x).relu_()
-        x = self.norm(self.two(x)).add_(x).relu_()
-        return self.last(self.pool(x).flatten(1))
 
 
 def test_only_what_comes_after_a_change_is_computed_again(monkeypatch):

@@ -57,6 +57,11 @@ class Batch:
     judges: bool
     weight: float = 1.0
 
+    @property
+    def samples(self) -> int:
+        """How many samples it holds."""
+        return _samples_in(self.content)
+
     def run(self, model: nn.Module) -> Any:
         """What a model gives on it; random numbers that it draws are the same in every run."""
         with private_randomness(seed=0):

@@ -5,6 +5,8 @@ changed is as it was, so what the layers gave there is kept, and given once more
 code included, is done again. Of a network that does not change, as a parent, nothing is computed twice but what is
 cheap.
 
+Where a run looks at one layer, even that is left out (`resuming`).
+
 In: a network, and the number of a batch. Out: a `Replay`, for `observe`.
 """
 
@@ -12,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from itertools import count
 from typing import Any
 
 import torch
@@ -21,13 +22,13 @@ from torch.utils import _pytree as pytree
 
 from ..modules import live_tensors
 from .recurrence import STEPS
+from .resuming import Resumption, writes
 
 MEMORY = 2**30  # bytes of activations that are kept for one set of runs; what comes beyond them is computed again
 _CONVOLUTIONS = tuple(f"conv{axes}d" for axes in (1, 2, 3))
 _POOLS = tuple(f"{kind}_pool{axes}d" for kind in ("max", "avg", "adaptive_max", "adaptive_avg") for axes in (1, 2, 3))
 # Functions whose results are kept: they take much longer than a copy of what they give, and write to nothing.
 KEPT = frozenset({"linear", *_CONVOLUTIONS, *_POOLS, *STEPS, "scaled_dot_product_attention"})
-_UNKNOWN = count(1)
 
 
 @dataclass(eq=False)
@@ -49,6 +50,8 @@ class Replay:
         complete: Whether the last run went to its end, so that all uses of tensors were seen.
         full: Whether there was no room for all results.
         at: How many functions that count the present run has come to.
+        resumption: What was kept of a run up to the layer that it looked at.
+        reserved: How many bytes that takes.
     """
 
     memory: Memory = field(default_factory=Memory)
@@ -58,28 +61,50 @@ class Replay:
     complete: bool = False
     full: bool = False
     at: int = 0
+    resumption: Resumption = field(default_factory=Resumption)
+    reserved: int = 0
 
     def lent(self, tensors: Mapping[str, Tensor]) -> Replay:
         """A replay for a copy of the network that has these tensors: it begins with what is kept, and keeps no more."""
-        own = {name: (id(x), _writes(x)) for name, x in tensors.items()}
+        own = {name: (id(x), writes(x)) for name, x in tensors.items()}
         stamps = {name: own[name] for name in self.stamps}
         return Replay(Memory(0), list(self.results), dict(self.first), stamps, self.complete)
 
-    def begin(self, tensors: Mapping[str, Tensor]) -> None:
-        """Begin a run: what was computed with tensors that have changed since is forgotten."""
-        stamps = {name: (id(x), _writes(x)) for name, x in tensors.items()}
+    def begin(self, tensors: Mapping[str, Tensor], only: str | None = None) -> None:
+        """Begin a run: what was computed with tensors that have changed since is forgotten.
+
+        Args:
+            tensors: The tensors of the network, by name.
+            only: The weight that the run looks at, if it is one.
+        """
+        stamps = {name: (id(x), writes(x)) for name, x in tensors.items()}
         changed = stamps.items() - self.stamps.items() if self.stamps else ()
+        if stamps.keys() != self.stamps.keys():
+            self.resumption.forget()
+        self.resumption.begin([name for name, _ in changed] + [only or ""])
+        self._reserve()
         unseen = 0 if self.complete else len(self.results)
         valid = min((self.first.get(name, unseen) for name, _ in changed), default=len(self.results))
         self.memory.left += sum(_size(result) for result in self.results[valid:])
         del self.results[valid:]
         self.first = {name: number for name, number in self.first.items() if number < valid}
-        self.stamps, self.complete, self.full, self.at = stamps, False, False, 0
+        self.stamps, self.complete, self.at = stamps, False, 0
+        self.full = bool(only) and self.resumption.possible  # what is in use where it looks takes less room
 
     def use(self, names: Iterable[str]) -> None:
         """Note which tensors of the network a function takes."""
         for name in names:
             self.first.setdefault(name, self.at)
+
+    def reach(self) -> None:
+        """Keep what is in use now, where a run comes to the layer that it looks at."""
+        self.resumption.reach(self.memory.left + self.reserved)
+        self._reserve()
+
+    def _reserve(self) -> None:
+        """Have room for what is kept."""
+        self.memory.left += self.reserved - self.resumption.bytes
+        self.reserved = self.resumption.bytes
 
     def result(self, make: Callable[[], Any]) -> Any:
         """What a function that counts gives: as it was kept, or made now."""
@@ -87,7 +112,8 @@ class Replay:
         if self.at <= len(self.results):
             return _copied(self.results[self.at - 1])
         made = make()
-        self.full = self.full or _size(made) > self.memory.left  # what follows a gap cannot be kept
+        gap = self.at > len(self.results) + 1  # what follows one cannot be kept
+        self.full = self.full or gap or _size(made) > self.memory.left
         if not self.full:
             self.results.append(_copied(made))
             self.memory.left -= _size(made)
@@ -110,11 +136,6 @@ class Runs:
         tensors = live_tensors(twin)
         found = {(twin, number): replay.lent(tensors) for (of, number), replay in self.replays.items() if of is model}
         return Runs(Memory(0), found)
-
-
-def _writes(tensor: Tensor) -> int:
-    """How often a tensor was written to; where that is not counted, in inference mode, another number each time."""
-    return -next(_UNKNOWN) if tensor.is_inference() else tensor._version
 
 
 def _copied(result: Any) -> Any:

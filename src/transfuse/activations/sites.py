@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
+from weakref import ReferenceType, ref
 
 import torch
 from torch import Tensor, nn
@@ -26,6 +27,7 @@ from .attending import ATTENTION, SOFTMAX, pattern_of
 from .moves import DROPOUTS, MOVES, Moved, opened
 from .recurrence import CELLS, STEPS, Recurrence, Unrolled, layers, slopes
 from .replaying import KEPT, Replay
+from .resuming import Lost, Resumption
 
 CONVOLUTION = ("input", "weight", "bias", "stride", "padding", "dilation", "groups")
 LAYERS = {"linear": ("input", "weight", "bias"), **dict.fromkeys(("conv1d", "conv2d", "conv3d"), CONVOLUTION)}
@@ -37,9 +39,10 @@ ELEMENTWISE = frozenset(
     {"relu", "relu6", "leaky_relu", "elu", "celu", "selu", "gelu", "silu", "mish", "softplus", "softsign", "tanh",
      "sigmoid", "logsigmoid", "hardtanh", "hardswish", "hardsigmoid", "rrelu"}
 )  # fmt: skip
+_Owner = tuple[ReferenceType[Tensor], str]  # what comes out of a site, while it is there, and the name of the site
 NOTHING = ""  # the name of no weight: nothing is looked for
 # Functions that look at a tensor without using its values.
-LOOKS = ("__get__", "size", "dim", "numel", "stride", "is_contiguous", "is_floating_point")
+LOOKS = ("__get__", "__len__", "size", "dim", "numel", "stride", "is_contiguous", "is_floating_point")
 
 
 @dataclass(frozen=True)
@@ -117,9 +120,13 @@ class Seen:
         """Whether pre-activations are used only through a nonlinearity that is known."""
         return self.recurrence is not None or (self.then is not None and not self.straight)
 
+    def without_inputs(self) -> Seen:
+        """The site with nothing of what went in, to be kept where only what came out counts."""
+        return replace(self, inputs=self.inputs.new_empty(0), rest=None, pattern=None)
+
     def without_values(self) -> Seen:
         """The site with nothing of what went in and came out, to be kept where only its weights count."""
-        return replace(self, inputs=self.inputs.new_empty(0), output=self.output.new_empty(0), rest=None, pattern=None)
+        return replace(self.without_inputs(), output=self.output.new_empty(0))
 
     def squared_slopes(self, pre_activations: Tensor) -> Tensor:
         """Squared slopes of the nonlinearity that follows, where it sees these pre-activations."""
@@ -132,7 +139,7 @@ class Seen:
 
 def observe(  # noqa: PLR0913
     model: nn.Module, call: Callable[[nn.Module], Any], *, only: str | None = None, calls: int | None = None,
-    gradients: bool = False, replay: Replay | None = None, forced: Sequence[Tensor] = (),
+    gradients: bool = False, replay: Replay | None = None, forced: Sequence[Tensor] = (), blank: bool = False,
 ) -> list[Seen]:  # fmt: skip
     """The sites of a network in one run, in the order in which it makes them.
 
@@ -147,20 +154,24 @@ def observe(  # noqa: PLR0913
         replay: What the network gave on the same inputs before, so that only what has changed is computed.
         forced: What comes out of the weight that is looked for, at each of its applications, in place of what it gives:
             what a loop of the network's own comes to later is then as it would be with other weights.
+        blank: What comes out of the weight that is looked for does not count, if it is a linear or convolution layer
+            and the run is stopped there: it is not computed, and its numbers mean nothing.
     """
-    mode = _Observer(model, only, calls, None if forced else replay, forced=forced)
-    return _shown(mode, model, call, gradients=gradients)
+    unused = blank and calls == 1
+    look = partial(_Observer, model, only, calls, None if forced else replay, forced=forced, blank=unused)
+    return _shown(look, model, call, gradients=gradients)
 
 
 def observe_attending(model: nn.Module, call: Callable[[nn.Module], Any]) -> list[Seen]:
     """The sites of a network in one run; those that read what heads of attention write tell how these attend."""
-    return _shown(_Observer(model, None, None, None, patterns=True), model, call)
+    return _shown(partial(_Observer, model, None, None, None, patterns=True), model, call)
 
 
 def _shown(
-    mode: _Observer, model: nn.Module, call: Callable[[nn.Module], Any], *, gradients: bool = False
+    look: Callable[[], _Observer], model: nn.Module, call: Callable[[nn.Module], Any], *, gradients: bool = False
 ) -> list[Seen]:
     """What an observer sees in one run."""
+    mode = look()
     try:
         with torch.set_grad_enabled(gradients):
             with mode:
@@ -171,6 +182,8 @@ def _shown(
             mode.replay.complete = True
     except _Enough:
         pass
+    except Lost:
+        return _shown(look, model, call, gradients=gradients)
     return [
         replace(seen, shared=bool(mode.elsewhere.intersection(seen.tensors)), straight=seen.name in mode.straight)
         for seen in mode.whole()
@@ -179,8 +192,13 @@ def _shown(
 
 def replayed(model: nn.Module, call: Callable[[nn.Module], Any], replay: Replay) -> Any:
     """What a network gives, of which only what has changed since its last run on the same inputs is computed."""
-    with torch.no_grad(), _Observer(model, NOTHING, None, replay):
-        result = call(model)
+    try:
+        with torch.no_grad(), _Observer(model, NOTHING, None, replay) as mode:
+            result = call(model)
+        if mode.resumption:
+            mode.resumption.check(mode.names, pytree.tree_leaves(result))
+    except Lost:
+        return replayed(model, call, replay)
     replay.complete = True
     return result
 
@@ -203,24 +221,27 @@ class _Enough(BaseException):
 class _Observer(TorchFunctionMode):
     """Sees each function that the network calls. A site is open until its output goes elsewhere."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913
         self, model: nn.Module, only: str | None, calls: int | None, replay: Replay | None, *, patterns: bool = False,
-        forced: Sequence[Tensor] = (),
+        forced: Sequence[Tensor] = (), blank: bool = False,
     ) -> None:  # fmt: skip
         super().__init__()
-        self.patterns, self.forced = patterns, forced
+        self.patterns, self.forced, self.blank = patterns, forced, blank
         self.pattern: Tensor | None = None  # of attention that was seen since the last layer
         tensors = live_tensors(model)
         self.names = {id(tensor): name for name, tensor in reversed(tensors.items())}
         self.only, self.calls, self.replay = only, calls, replay
         if replay:
-            replay.begin({self.names[id(tensor)]: tensor for tensor in tensors.values()})
+            replay.begin({self.names[id(tensor)]: tensor for tensor in tensors.values()}, only)
+        # Where one site is looked for, what comes before it need not be shown, and may be left out.
+        self.resumption = replay.resumption if replay and only is not None and replay.resumption.possible else None
+        self.reached = only == NOTHING
         self.open: dict[int, Seen] = {}
         self.moved: dict[int, Moved] = {}  # by what was made of the output of an open site by moving it
         self.seen: list[Seen] = []
         self.unrolled: dict[int, Unrolled] = {}  # by the number of a site that a cell makes step by step
-        self.normed: dict[int, Seen] = {}  # by what comes out before the norm
-        self.bent: dict[int, Seen] = {}  # by what went through a nonlinearity
+        self.normed: dict[int, _Owner] = {}  # by what comes out before the norm
+        self.bent: dict[int, _Owner] = {}  # by what went through a nonlinearity
         self.elsewhere: set[str] = set()
         self.straight: set[str] = set()
 
@@ -234,6 +255,38 @@ class _Observer(TorchFunctionMode):
                 return opened(func)(*args, **kwargs)
         name = getattr(func, "__name__", "")
         leaves = [] if name in LOOKS else _leaves(args, kwargs)
+        make = partial(func, *args, **kwargs)
+        if self.replay and self.resumption:
+            return self._resumed(self.replay, self.resumption, name, make, leaves)
+        return self._observed(name, make, leaves)
+
+    def _resumed(
+        self, replay: Replay, resumption: Resumption, name: str, make: partial[Any], leaves: Sequence[Any]
+    ) -> Any:
+        """What a function gives: as it was kept, or as it is observed, and noted before the site that is looked for."""
+        if name in LOOKS:
+            result = make()
+            if isinstance(result, Tensor):  # maybe another way to the same numbers, whose writes are not counted
+                resumption.give_up()
+                raise Lost
+            return result
+        if resumption.resuming:
+            replay.at += name in KEPT
+            return resumption.again(name, make, leaves)
+        if name != "clone" or resumption.calls:  # a batch is copied first
+            resumption.check(self.names, leaves)
+        if not self.reached and any(self.names.get(id(each)) == self.only for each in leaves):
+            self.reached = True
+            replay.reach()
+        result = self._observed(name, make, leaves)
+        resumption.know(result)
+        if not self.reached and resumption.possible:
+            resumption.note(name, self.names, leaves, result)
+        return result
+
+    def _observed(self, name: str, make: partial[Any], leaves: Sequence[Any]) -> Any:
+        """Run a function and note what it means for sites."""
+        func, args, kwargs = make.func, make.args, make.keywords
         if self.replay:
             self.replay.use(self.names[id(x)] for x in (leaves or args) if id(x) in self.names)
         taken = [id(x) for x in leaves if id(x) in self.open]
@@ -246,19 +299,26 @@ class _Observer(TorchFunctionMode):
         self.close(taken, then)
         if self.patterns and name == ATTENTION:
             self.pattern = pattern_of(func, args, kwargs)
-        make = partial(func, *args, **kwargs)
-        result = self.replay.result(make) if self.replay and name in KEPT else make()
+        result = self._result(name, make, leaves)
         if name in STEPS and not kwargs:
             for layer, inputs, hidden in layers(name, func, args, self.names, result[0]):
                 self._show(Seen(layer.names[1], inputs, hidden, recurrence=layer))
         if name in CELLS and not kwargs:
             self._step(name, args, result)
-        self.bent |= {id(seen.output): seen for seen in bent if seen.output is not result}  # else: changed in place
+        self.bent |= {id(seen.output): _owner(seen) for seen in bent if seen.output is not result}  # else: in place
         if self.patterns and name == SOFTMAX:
             self.pattern = result
         if name in LAYERS:
             self._layer({**dict(zip(LAYERS[name], args, strict=False)), **kwargs}, result)
         return result
+
+    def _result(self, name: str, make: partial[Any], leaves: Sequence[Any]) -> Any:
+        """What a function gives, as it was kept or computed now; numbers that mean nothing where none are wanted."""
+        if self.blank and name in LAYERS and any(self.names.get(id(each)) == self.only for each in leaves):
+            make = partial(_blank, make)
+            if self.replay:
+                self.replay.full = True  # these are not to be kept
+        return self.replay.result(make) if self.replay and name in KEPT else make()
 
     def _part(
         self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], taken: Sequence[int], scale: str | None
@@ -289,10 +349,9 @@ class _Observer(TorchFunctionMode):
         for value in values:
             if id(value) in self.names:
                 self.elsewhere.add(self.names[id(value)])
-            if id(value) in self.normed:
-                self.elsewhere.add(self.normed[id(value)].name)
-            if id(value) in self.bent:
-                self.straight.add(self.bent[id(value)].name)
+            for owners, names in ((self.normed, self.elsewhere), (self.bent, self.straight)):
+                if (owner := owners.get(id(value))) and owner[0]() is value:
+                    names.add(owner[1])
 
     def close(self, keys: Iterable[int], then: Callable[[Tensor], Tensor] | None = None) -> None:
         """Record open sites whose output goes elsewhere now."""
@@ -311,8 +370,9 @@ class _Observer(TorchFunctionMode):
     def _show(self, seen: Seen) -> None:
         """Record a site with a copy of its output, if it is wanted; stop the run if it was the last."""
         if self.only in (None, seen.name):
-            self.seen.append(replace(seen, output=seen.output.clone()))
-            if len(self.seen) == self.calls:
+            last = len(self.seen) + 1 == self.calls  # nothing is written any more
+            self.seen.append(seen if last else replace(seen, output=seen.output.clone()))
+            if last:
                 raise _Enough
 
     def _step(self, name: str, args: tuple[Any, ...], result: Any) -> None:
@@ -353,7 +413,7 @@ class _Observer(TorchFunctionMode):
         if site is None or site.norm or site.rest is not None or None in names:
             self.close([id(given["input"])])
             return func(*args, **kwargs)
-        self.normed[id(site.output)] = self.open.pop(id(site.output))
+        self.normed[id(site.output)] = _owner(self.open.pop(id(site.output)))
         result = func(*args, **kwargs)
         mean, variance, weight, bias = (name or "" for name in names)
         norm = Norm(mean, variance, weight, bias, given.get("eps", 1e-5))
@@ -374,7 +434,7 @@ class _Observer(TorchFunctionMode):
         site = self.open.pop(key)
         result = func(*args)
         if result is not site.output:  # else: changed in place
-            self.normed[key] = site
+            self.normed[key] = _owner(site)
         self.open[id(result)] = replace(site, output=result, scale=scale)
         return result
 
@@ -403,6 +463,18 @@ class _Observer(TorchFunctionMode):
         else:
             self.open[id(result)] = replace(site, output=result, rest=rest, joint=joint)
         return result
+
+
+def _blank(make: partial[Tensor]) -> Tensor:
+    """A tensor like the one that a function gives, with any numbers."""
+    args, kwargs = pytree.tree_map_only(Tensor, lambda tensor: tensor.to("meta"), (make.args, make.keywords))
+    like, device = make.func(*args, **kwargs), next(x for x in make.args if isinstance(x, Tensor)).device
+    return torch.empty_strided(like.shape, like.stride(), dtype=like.dtype, device=device)
+
+
+def _owner(seen: Seen) -> _Owner:
+    """Whose output a tensor is; it may be gone, so that its memory can be used again."""
+    return ref(seen.output), seen.name
 
 
 def _leaves(args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:

@@ -44,7 +44,7 @@ def parts(seen: Seen, outputs: Tensor) -> list[Part]:
     if (layer := seen.recurrence) is not None:
         features = [each[rows] for each in recurrent_features(seen, layer.driven(outputs))]
     elif seen.kernel:
-        features = [piece.flatten(1) for piece in patches(seen, rows).chunk(seen.how["groups"], 1)]
+        features = [piece.flatten(1) for piece in patches(seen, rows).chunk(seen.how["groups"], -1)]
     else:
         features = [seen.inputs.reshape(-1, seen.inputs.shape[-1])[rows]]
     if has_constant(seen) and layer is None:
@@ -122,18 +122,24 @@ def recurrent_features(seen: Seen, hidden: Tensor) -> list[Tensor]:
 
 
 def patches(seen: Seen, rows: Tensor | slice = slice(None)) -> Tensor:
-    """What a convolution sees at each place, or at some: [samples x places, channels, kernel]."""
+    """What a convolution sees at each place, or at some: [samples x places, kernel, channels].
+
+    Channels come last, so that they lie side by side and are gathered as rows: several times as fast as one by one.
+    """
     kernel, count = seen.kernel, len(seen.kernel)
     stride, dilation = (_each(seen.how[key], count) for key in ("stride", "dilation"))
     x = seen.inputs if seen.inputs.dim() == count + 2 else seen.inputs.unsqueeze(0)
-    x = nn.functional.pad(x, _padding(seen.how["padding"], kernel, dilation))
-    for axis, (size, step, gap) in enumerate(zip(kernel, stride, dilation, strict=True)):
-        x = x.unfold(2 + axis, gap * (size - 1) + 1, step)[..., ::gap]
-    places, within = range(2, 2 + count), range(2 + count, 2 + 2 * count)
-    x = x.permute(0, *places, 1, *within)
-    if isinstance(rows, slice):
-        return x.flatten(0, count).flatten(2)[rows]
-    return x[torch.unravel_index(rows, x.shape[: count + 1])].flatten(2)
+    x = nn.functional.pad(x, _padding(seen.how["padding"], kernel, dilation)).movedim(1, -1).contiguous()
+    along = list(zip(x.shape[1:-1], kernel, stride, dilation, strict=True))
+    shape = len(x), *((size - gap * (length - 1) - 1) // step + 1 for size, length, step, gap in along)
+    chosen = torch.arange(math.prod(shape), device=x.device)[rows] if isinstance(rows, slice) else rows
+    corner, *places = torch.unravel_index(chosen, shape)
+    within = torch.zeros(1, dtype=corner.dtype, device=x.device)
+    for place, (size, length, step, gap) in zip(places, along, strict=True):
+        corner = corner * size + place * step
+        within = (within[:, None] * size + gap * torch.arange(length, device=x.device)).flatten()
+    gathered = x.flatten(0, -2).index_select(0, (corner[:, None] + within).flatten())
+    return gathered.view(len(corner), len(within), -1)
 
 
 def _each(value: Any, count: int) -> tuple[int, ...]:
@@ -156,7 +162,7 @@ def matrices(seen: Seen, state: State) -> list[Tensor]:
     """The matrix [rows, features] of each part, in float64, with the constant at the end if there is one."""
     if seen.recurrence is not None:
         return _recurrent_matrices(seen, state)
-    weight = state[seen.name].double().flatten(1)
+    weight = _channels_last(state[seen.name].double()).flatten(1)
     constant = state[seen.bias].double() if seen.bias else weight.new_zeros(len(weight))
     if seen.norm:
         norm = seen.norm
@@ -168,6 +174,11 @@ def matrices(seen: Seen, state: State) -> list[Tensor]:
         weight, constant = weight * scale[:, None], constant * scale
     whole = torch.cat([weight, constant[:, None]], 1) if has_constant(seen) else weight
     return list(whole.chunk(seen.how.get("groups", 1)))
+
+
+def _channels_last(weight: Tensor) -> Tensor:
+    """A weight [rows, channels, ...] with its channels last, as features have them."""
+    return weight.movedim(1, -1)
 
 
 def _recurrent_matrices(seen: Seen, state: State) -> list[Tensor]:
@@ -204,7 +215,8 @@ def written(
     else:
         whole = torch.cat(list(new))
         weight, constant = (whole[:, :-1], whole[:, -1]) if has_constant(seen) else (whole, None)
-        found = {seen.name: weight.reshape(state[seen.name].shape)}
+        kept = state[seen.name]
+        found = {seen.name: weight.reshape(_channels_last(kept).shape).movedim(-1, 1)}
         if seen.bias and constant is not None:
             found[seen.bias] = torch.zeros_like(constant) if seen.norm else constant
         if seen.scale:

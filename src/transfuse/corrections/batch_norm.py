@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+
 import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from ..activations import Batches
+from ..activations import Batch
 from ..errors import InputError
 from ..modules import twin_of
 from .task import Task
+
+ENOUGH = 100  # samples by which statistics are matched: a fit that follows makes the rest good
 
 Statistics = dict[str, tuple[Tensor, Tensor]]  # by name of a batch norm: mean and variance
 
@@ -45,8 +49,9 @@ def match_statistics(task: Task) -> None:
     """
     norms = norms_of(task.network)
     twins = [twin_of(parent) for parent in task.parents if norms]
+    batches = list(_first(task.batches, ENOUGH))
     for each in (task.network, *twins):
-        _measure(each, task.batches)
+        _measure(each, batches)
     running, measured = ([statistics_of(each) for each in kind] for kind in (task.parents, twins))
     for name, norm in norms.items():
         assert norm.running_mean is not None, "norms_of leaves these out"
@@ -65,7 +70,16 @@ def _moments(statistics: tuple[Tensor, Tensor], epsilon: float) -> tuple[Tensor,
     return statistics[0].double(), (statistics[1].double() + epsilon).sqrt()
 
 
-def _measure(model: nn.Module, batches: Batches) -> None:
+def _first(batches: Iterable[Batch], samples: int) -> Iterator[Batch]:
+    """The first batches that hold so many samples, or all."""
+    for batch in batches:
+        yield batch
+        samples -= batch.samples
+        if samples <= 0:
+            return
+
+
+def _measure(model: nn.Module, batches: Iterable[Batch]) -> None:
     """Set running statistics to the mean over batches; momentum and mode stay as they were."""
     norms = norms_of(model)
     before = {name: (norm.momentum, norm.training) for name, norm in norms.items()}

@@ -221,9 +221,9 @@ def best_of(
     own = twin_of(start.model)
     wide = start.units.parents if start.units else ()  # maybe others: parents of their own widths
     with undisturbed(own, *start.parents, *(each for each in wide if each not in start.parents)):
-        task, why = aiming(start.task(own), start.aim)
         if start.biases:
-            _add_biases(task)
+            _add_biases(start.task(own))
+        task, why = aiming(start.task(own), start.aim)
         trials = _Trials(task, start, {NONE: own})
         trials.make_all(rows, watch, forced=forced)
         scores = trials.scores() if start.parents else {}

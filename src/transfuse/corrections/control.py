@@ -14,11 +14,11 @@ from functools import partial
 
 from torch import nn
 
-from ..activations import Batch, Batches
+from ..activations import Batches
 from ..modules import alone, twin_of, undisturbed
 from .aims import AUTO_AIM, MEAN
 from .refit import refit_site
-from .task import Given, Means, Task, aiming
+from .task import Given, Task, aiming
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +69,7 @@ def refitted_parent(
         True
     """
     with undisturbed(parent, *parents):
-        own = _refitted(parent, parents, weights, batches, aim=aim, given=given or Given(), means={}).network
+        own = _refitted(parent, parents, weights, batches, aim=aim, given=given or Given()).network
     _set_modes(own, parent)
     return own
 
@@ -95,31 +95,25 @@ def nearest_control(
         0.0
     """
     found, given = [], given or Given()
-    means: dict[str, Sequence[tuple[Batch, Means]] | None] = {}
     for number, parent in enumerate(parents, start=1):
         with undisturbed(parent, *parents):
-            task = _refitted(parent, parents, weights, batches, aim=aim, given=given, means=means)
+            task = _refitted(parent, parents, weights, batches, aim=aim, given=given)
             found.append(Control(number, task.network, task.disagreement(task.network), task.aim))
         _set_modes(task.network, parent)
     return min(found, key=lambda control: control.disagreement)
 
 
-def _refitted(  # noqa: PLR0913
+def _refitted(
     parent: nn.Module, parents: Sequence[nn.Module], weights: Sequence[float], batches: Batches, *, aim: str,
-    given: Given, means: dict[str, Sequence[tuple[Batch, Means]] | None],
+    given: Given,
 ) -> Task:  # fmt: skip
-    """The task of refitting the last layer of one parent, done: its network is the copy, in evaluation mode.
-
-    What the parents show at the sites that are refitted is looked up in `means`, which gets what it lacks.
-    """
+    """The task of refitting the last layer of one parent, done: its network is the copy, in evaluation mode."""
     own = twin_of(parent)
     runs = given.runs.lent(parent, own)
     task, _ = aiming(Task(own, parents, weights, batches, given=given, runs=runs), aim)
     bent = task.bent()
     for name, calls in _last_sites(task).items():
-        if name not in means:
-            means[name] = task.remembered(name)
-        refit_site(task, partial(task.samples, name, calls, means[name]), bent=name in bent)
+        refit_site(task, partial(task.samples, name, calls), bent=name in bent)
     return task
 
 

@@ -36,11 +36,11 @@ def refit_sites(task: Task, *, bent: Collection[str] | None = None) -> None:
         task: What to correct.
         bent: Names of the weights whose residuals count by slopes; default: all where a known nonlinearity follows.
     """
-    sites, remembered = task.sites(), task.remembered()
+    sites = task.sites()
     bent = task.bent() if bent is None else bent
     for number, (name, calls) in enumerate(sites.items()):
         task.step(number, len(sites))
-        refit_site(task, partial(task.samples, name, calls, remembered), bent=name in bent)
+        refit_site(task, partial(task.samples, name, calls), bent=name in bent)
 
 
 def refit_site(task: Task, samples: Samples, *, bent: bool) -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import torch
 from torch import Tensor, nn
@@ -28,7 +29,7 @@ class Sample:
     """What one batch shows of a site.
 
     Args:
-        own: The site in the network that is corrected.
+        own: The site in the network that is corrected; of what comes out of a layer only the shape is known.
         target: The mean of the parents' pre-activations there.
         batch: The batch.
     """
@@ -44,10 +45,12 @@ class Given:
 
     Args:
         kept: By network and number of a batch, the outputs.
+        shown: By the same, the sites with what comes out of them; none where they are too much to keep.
         runs: What the networks give at their layers.
     """
 
     kept: dict[tuple[nn.Module, int], list[Tensor]] = field(default_factory=dict)
+    shown: dict[tuple[nn.Module, int], list[Seen] | None] = field(default_factory=dict)
     runs: Runs = field(default_factory=Runs)
 
     def by(self, model: nn.Module, number: int, batch: Batch) -> list[Tensor]:
@@ -59,6 +62,22 @@ class Given:
                 return found
             self.kept[model, number] = found
         return self.kept[model, number]
+
+    def sights(self, model: nn.Module, number: int, batch: Batch) -> list[Seen]:
+        """The sites of a network on the batch of some number, with what goes in."""
+        found = observe(model, batch.run, replay=self.runs.of(model, number))
+        if (model, number) not in self.shown:
+            without = [seen if seen.recurrence else seen.without_inputs() for seen in found]
+            whole = [*(each for kept in self.shown.values() for each in kept or ()), *without]
+            fits = sum(each.inputs.nbytes + each.output.nbytes for each in whole) <= MEMORY
+            self.shown[model, number] = without if fits else None
+        return found
+
+    def sites(self, model: nn.Module, number: int, batch: Batch) -> list[Seen] | None:
+        """The sites of a network on the batch of some number, with what comes out; nothing if that is too much."""
+        if (model, number) not in self.shown:
+            self.sights(model, number, batch)
+        return self.shown[model, number]
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,12 +115,18 @@ class Task:
     runs: Runs = field(default_factory=Runs)
     seed: int = 0
 
+    @cached_property
+    def look(self) -> list[Seen]:
+        """The sites of the network on the first batch, as shapes alone: values change while it is corrected."""
+        shapes = [(seen.without_values(), seen.output.to("meta")) for seen in self.first_sights()]
+        return [replace(seen, output=output) for seen, output in shapes]
+
     def sites(self) -> dict[str, int]:
         """Names of the weights in the order in which the network applies them, and how often it does.
 
         A site is left out if one of its tensors is used in another way, or by another site: it cannot be changed alone.
         """
-        found = self.first_sights()
+        found = self.look
         users = Counter(tensor for _, tensors in {(seen.name, seen.tensors) for seen in found} for tensor in tensors)
         alone = [seen for seen in found if not seen.shared and all(users[tensor] == 1 for tensor in seen.tensors)]
         return dict(Counter(seen.name for seen in alone))
@@ -112,24 +137,18 @@ class Task:
 
     def sights(
         self, number: int, batch: Batch, *, only: str | None = None, calls: int | None = None,
-        forced: Sequence[Tensor] = (),
+        forced: Sequence[Tensor] = (), blank: bool = False,
     ) -> list[Seen]:  # fmt: skip
         """The sites of the network, as it is now, on the batch of some number: all, or some calls of one.
 
-        What is forced comes out of the one, call by call, in place of what it gives.
+        What is forced comes out of the one, call by call, in place of what it gives; see `observe`.
         """
         replay = self.runs.of(self.network, number)
-        return observe(self.network, batch.run, only=only, calls=calls, replay=replay, forced=forced)
+        return observe(self.network, batch.run, only=only, calls=calls, replay=replay, forced=forced, blank=blank)
 
-    def parents_sights(
-        self, number: int, batch: Batch, *, only: str | None = None, calls: int | None = None
-    ) -> list[list[Seen]]:
-        """The sites of each parent on the batch of some number: all, or some calls of one."""
-        runs = self.given.runs
-        return [
-            observe(parent, batch.run, only=only, calls=calls, replay=runs.of(parent, number))
-            for parent in self.parents
-        ]
+    def parents_sights(self, number: int, batch: Batch) -> list[list[Seen]]:
+        """The sites of each parent on the batch of some number."""
+        return [self.given.sights(parent, number, batch) for parent in self.parents]
 
     def outputs(self) -> frozenset[str]:
         """Names of the weights whose sites give the outputs of the network; empty if something follows them all."""
@@ -140,7 +159,7 @@ class Task:
 
     def bent(self) -> set[str]:
         """Names of the weights of sites whose pre-activations are used only through a nonlinearity that is known."""
-        found = self.first_sights()
+        found = self.look
         straight = {seen.name for seen in found if not seen.bent}
         return {seen.name for seen in found} - straight | self.token_scores(MOST_SCORES)
 
@@ -154,36 +173,36 @@ class Task:
         """
         tokens = {each.num_embeddings for each in self.network.modules() if isinstance(each, nn.Embedding)}
         ends = self.outputs() if tokens and self.aim == MEAN else frozenset()
-        seen = [each for each in self.first_sights() if each.name in ends and each.output.dim() > 2]
+        seen = [each for each in self.look if each.name in ends and each.output.dim() > 2]
         few = [each for each in seen if self.batches.count * each.output.numel() <= most]
         return frozenset(each.name for each in few if each.output.shape[-1] in tokens)
 
     def left_out(self) -> list[str]:
         """Names of the weights that no correction of sites changes."""
-        found = self.first_sights()
         sites = self.sites()
-        changed = {tensor for seen in found if seen.name in sites for tensor in seen.tensors}
+        changed = {tensor for seen in self.look if seen.name in sites for tensor in seen.tensors}
         return [name for name, tensor in self.network.named_parameters() if tensor.dim() > 1 and name not in changed]
-
-    def remembered(self, only: str | None = None) -> list[tuple[Batch, Means]] | None:
-        """All batches with the parents' mean pre-activations at all sites, or one; nothing if that is too much."""
-        found: list[tuple[Batch, Means]] = []
-        for number, batch in enumerate(self.batches):
-            found.append((batch, self.means_of(self.parents_sights(number, batch, only=only))))
-            values = [value for values in found[-1][1].values() for value in values]
-            if self.batches.count * sum(value.numel() * value.element_size() for value in values) > MEMORY:
-                return None
-        return found
 
     def means_of(self, each: Sequence[list[Seen]]) -> Means:
         """The mean pre-activations of the parents, from the sites that each of them showed on one batch."""
         means: dict[str, list[Tensor]] = {}
         for seen in together(each):
-            values = [self._carried(number, each) for number, each in enumerate(seen)]
-            if seen[0].name in self.ends:
-                values = [self.aimed(value) for value in values]
-            means.setdefault(seen[0].name, []).append(self.mean(values))
+            means.setdefault(seen[0].name, []).append(self._mean_of(seen))
         return means
+
+    def targets(self, name: str, calls: int, number: int, batch: Batch) -> list[Tensor]:
+        """The mean pre-activations of the parents at each application of a weight, on the batch of some number."""
+        shown = [self.given.sites(parent, number, batch) for parent in self.parents]
+        each = [sites for sites in shown if sites is not None]
+        if len(each) < len(shown):
+            runs = [(parent, self.given.runs.of(parent, number)) for parent in self.parents]
+            each = [observe(parent, batch.run, only=name, calls=calls, replay=run) for parent, run in runs]
+        return [self._mean_of(seen) for seen in together(each) if seen[0].name == name]
+
+    def _mean_of(self, seen: Sequence[Seen]) -> Tensor:
+        """The mean pre-activation of the parents at one site."""
+        values = [self._carried(number, each) for number, each in enumerate(seen)]
+        return self.mean([self.aimed(value) for value in values] if seen[0].name in self.ends else values)
 
     def _carried(self, parent: int, seen: Seen) -> Tensor:
         """Pre-activations of a parent, in the order of the network."""
@@ -203,22 +222,19 @@ class Task:
             yield batch, [self.given.by(parent, number, batch) for parent in self.parents]
 
     def samples(
-        self, name: str, calls: int, remembered: Sequence[tuple[Batch, Means]] | None = None, *,
-        which: Callable[[Batch], bool] = lambda batch: True,
-    ) -> Iterator[Sample]:  # fmt: skip
+        self, name: str, calls: int, *, which: Callable[[Batch], bool] = lambda batch: True
+    ) -> Iterator[Sample]:
         """What all batches, or some, show of one site, the network being as it is now.
 
         A weight that is applied several times may read, in a loop of the network's own, what it gave before: it sees
         what its targets lead to, as a recurrent layer does, for errors would add up over the loop. A batch on which the
         networks apply the weight a different number of times, or to different numbers of rows, shows nothing.
         """
-        batches: Iterable[tuple[Batch, Means | None]] = remembered or ((batch, None) for batch in self.batches)
-        for number, (batch, known) in enumerate(batches):
+        for number, batch in enumerate(self.batches):
             if not which(batch):
                 continue
-            means = known or self.means_of(self.parents_sights(number, batch, only=name, calls=calls))
-            targets = means.get(name, ())
-            own = self.sights(number, batch, only=name, calls=calls, forced=targets if calls > 1 else ())
+            targets = self.targets(name, calls, number, batch)
+            own = self.sights(number, batch, only=name, calls=calls, forced=targets if calls > 1 else (), blank=True)
             fits = all(
                 each.recurrence or each.output.shape == target.shape for each, target in zip(own, targets, strict=False)
             )
