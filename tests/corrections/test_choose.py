@@ -198,9 +198,9 @@ def test_what_cannot_be_is_refused(fusion, arguments, text):
 
 @pytest.mark.parametrize("method", ["auto", "repair", "rescale", "closed_form", "refit"])
 def test_what_is_no_number_is_named_by_its_site(method):
-    model = nn.Sequential(nn.Linear(4, 3), nn.Tanh(), nn.Linear(3, 2))
+    model, other = (nn.Sequential(nn.Linear(4, 3), nn.Tanh(), nn.Linear(3, 2)) for _ in range(2))
     with pytest.raises(InputError, match=r"NaN or infinity at 0.weight on the data"):
-        transfuse.correct(model, with_nan(), [model, model], method=method)
+        transfuse.correct(model, with_nan(), [model, other], method=method)
 
 
 def test_batchnorm_needs_one():

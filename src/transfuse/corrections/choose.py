@@ -23,6 +23,7 @@ from ..types import Forward, Watch
 from .affine import has_constant
 from .aims import AUTO_AIM, checked_aim
 from .batch_norm import norms_of
+from .common_start import LEFT, NEAR, apart
 from .control import nearest_control
 from .corrected import Corrected, told_left_out, told_spaces, warn_of_collapse
 from .selection import Selection
@@ -51,7 +52,7 @@ def correct(  # noqa: PLR0913
             the first element counts, a dict holds keyword arguments.
         parents: The networks that were fused, in the common order and of the same widths: `fusion.aligned`.
         method: A row of `transfuse.CORRECTIONS`, or `auto`: the one whose outputs, on held-out inputs, are nearest to
-            the mean of the parents' outputs.
+            the mean of the parents' outputs; none where parents come from a common start.
         weights: Proportions of the parents; default: equal.
         layout: Which axes move together: `fusion.layout`. Selection needs it, and `auto` tries it only with it.
         forward: Runs a model on a batch, where batches are of another kind.
@@ -125,6 +126,11 @@ class Uncorrected:
     def batches_for(self, row: str) -> Batches:
         """The inputs that a correction goes by."""
         return self.supported if CORRECTIONS[row].for_synthetic else self.batches
+
+    @property
+    def apart(self) -> float:
+        """How far apart the parents lie; 1 where they cannot be compared, of other widths or one alone."""
+        return 1.0 if self.carried or len(self.parents) < 2 else apart(self.parents, self.weights)
 
     @property
     def supported(self) -> Batches:
@@ -219,6 +225,8 @@ def best_of(
         forced: Whether the last correction is made even if the network was better without, and all that go before it.
     """
     own = twin_of(start.model)
+    if not forced and (distance := start.apart) <= NEAR:
+        return own, Corrected(NONE, note=LEFT.format(apart=distance))
     wide = start.units.parents if start.units else ()  # maybe others: parents of their own widths
     with undisturbed(own, *start.parents, *(each for each in wide if each not in start.parents)):
         if start.biases:

@@ -120,7 +120,8 @@ def corrected(
         result, done = _corrected_upright(chosen, fused, parents, inputs, progress)
     except (InputError, LinAlgError) as error:  # the fusion itself stands, and says why it was not corrected
         return fused, Corrected(NONE, note=WITHOUT.format(cause=cause_of(error)))
-    judged = f"judged by synthetic inputs{f' ({kind})' if (kind := inputs.synthetic.chosen) else ''}"
+    kind = f" ({inputs.synthetic.chosen})" if inputs.synthetic.chosen else ""
+    judged = f"judged by synthetic inputs{kind}" if done.disagreement else ""
     return result, replace(done, note="; ".join(filter(None, [judged, done.note])))
 
 
