@@ -21,7 +21,7 @@ from ..modules import Arguments
 from .images import TINY, Images
 from .norms import seen_by_norms
 
-TIMES = 4  # as many images are drawn as are kept: eight gained as much again, and took twice as long
+TIMES = 4  # as many images are drawn as are kept; with twice as many networks gained half a point less
 TRIAL = 50  # images by which channels are moved
 ROUNDS = 2  # of Gauss and Newton
 STEP = 0.1  # of a difference, in deviations of a channel, or in logarithms of them
