@@ -61,7 +61,7 @@ class _Given:
 
 
 @dataclass(eq=False)
-class _Call:
+class _Called:
     """A function that was called, and what it gave: tensors, or nothing, in a structure.
 
     One that neither takes nor gives tensors has no structure: it is called again.
@@ -84,7 +84,7 @@ class Resumption:
         at: How many functions the present run has called.
     """
 
-    calls: list[_Call] = field(default_factory=list)
+    calls: list[_Called] = field(default_factory=list)
     held: list[tuple[Tensor, int]] = field(default_factory=list)
     used: set[str] = field(default_factory=set)
     possible: bool = True
@@ -172,10 +172,10 @@ class Resumption:
         tensors = [each for each in taken if isinstance(each, Tensor)]
         given, structure = pytree.tree_flatten(result)
         if not tensors and not any(isinstance(each, Tensor) for each in given):
-            self.calls.append(_Call(name, [], None))
+            self.calls.append(_Called(name, [], None))
         elif all(each is None or _is_plain(each) for each in given):
             made = [each if each is None else _Given.of(each, taken) for each in given]
-            self.calls.append(_Call(name, made, structure))
+            self.calls.append(_Called(name, made, structure))
         else:
             self.give_up()
         self.used.update(own[id(each)] for each in tensors if id(each) in own)

@@ -21,9 +21,10 @@ from ..errors import InputError
 from ..modules import Arguments, can_be_corrected, cause_of, numbers_in, tensors_in, undisturbed, unwrapped
 from ..progress import Progress, watching
 from .budget import FEWEST, MOST_IMAGES, SAMPLES, Budget, convolves, effort, recurs
-from .choosing import ChosenImages, chosen_images
+from .choosing import LEAVES, ChosenImages, chosen_images
 from .classes import told_known
 from .inversion import Inverted, inverted_inputs
+from .likening import TIMES, likened
 from .noise import drawn_inputs
 from .sampling import SAMPLED, Language, sampled_inputs
 
@@ -38,6 +39,9 @@ ONLY_INVERTED = (
     "a correction by its name"
 )
 BY_MODELS = "texts sampled from the models, since they give a score for each token at each place"
+LIKENED = (
+    f"channels were moved, and of {TIMES} times as many images those taken, so that these norms see what they remember"
+)
 TOO_LONG = (
     "it would take too long to go by as few as {fewest} samples (more than {effort:.0e} floating-point operations; "
     "data=transfuse.synthetic_inputs(models, example_inputs) takes as long as it takes)"
@@ -74,7 +78,7 @@ def synthetic_inputs(
     with undisturbed(*models):
         if (language := Language.of(models[0], example)) is not None:
             return sampled_inputs(models, language, samples=samples or SAMPLED, seed=seed)
-        chosen = chosen_images(models, example, seed=seed)
+        chosen = _like_data(models, example, chosen_images(models, example, seed=seed), seed)
         if chosen is not None and chosen.images is not None:
             return drawn_inputs(models, example, samples=samples or MOST_IMAGES, seed=seed, images=chosen.images)
         drawn = drawn_inputs(models, example, samples=samples or SAMPLES[convolves(models[0], example)], seed=seed)
@@ -143,6 +147,7 @@ class SyntheticInputs:
                 if (language := Language.of(models[0], example)) is not None:
                     return _sampled(models, language, budget, seed)
                 chosen = chosen_images(models, example, seed=seed, invertible=budget.inverted)
+                chosen = chosen if data else _like_data(models, example, chosen, seed)
                 drawn = _drawn(models, example, budget, chosen, seed)
             except Exception as error:  # the networks' own code runs here, and may raise anything: it is told
                 return SyntheticInputs(why_not=WITHOUT.format(cause=cause_of(error)))
@@ -181,6 +186,16 @@ def _sampled(models: Sequence[nn.Module], language: Language, budget: Budget, se
     texts = sampled_inputs(models, language, samples=min(SAMPLED, budget.samples), seed=seed)
     why_not = _unusable(models, texts)
     return SyntheticInputs(why_not=why_not) if why_not else SyntheticInputs(texts, chosen=BY_MODELS)
+
+
+def _like_data(
+    models: Sequence[nn.Module], example: Arguments, chosen: ChosenImages | None, seed: int
+) -> ChosenImages | None:
+    """Images that look, to batch norms, like the data that they remember: leaves, and where there are such norms."""
+    if chosen is None or chosen.images is None or chosen.kind != LEAVES:
+        return chosen
+    images = likened(models, example, chosen.images, seed=seed)
+    return chosen if images is chosen.images else replace(chosen, images=images, why=f"{chosen.why}; {LIKENED}")
 
 
 def _drawn(

@@ -8,7 +8,7 @@ In: networks and inputs. Out: a number, 0 where all statistics agree. Not here: 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 import torch
@@ -37,6 +37,42 @@ def distance_to_norms(models: Sequence[nn.Module], batches: Batches) -> float | 
                 batch.run(model)
         found += [_divergence(norm, each) for norm, each in sums.items() if each[0].any()]
     return float(torch.cat(found).mean()) if found else None
+
+
+def seen_by_norms(models: Sequence[nn.Module], run: Callable[[nn.Module], None], samples: int) -> Tensor:
+    """How far each sample is from what batch norms remember, [samples, statistics]; nothing without such norms.
+
+    For each channel, with values x of a sample and the mean M and the variance V of the data: the mean of
+    (x - M) / sqrt(V) over all places, and that of ((x - M)^2 / V - 1) / sqrt(2), both 0 for the data as a whole. All
+    norms count alike, however many channels they have.
+
+    Args:
+        models: Networks in evaluation mode.
+        run: Runs one of them on the samples.
+        samples: How many they are; norms that get another number of rows do not count.
+    """
+    found: list[Tensor] = []
+
+    def see(norm: _BatchNorm, inputs: tuple[Tensor, ...]) -> None:
+        values = inputs[0].detach()
+        mean, variance = norm.running_mean, norm.running_var
+        if mean is None or variance is None or len(values) != samples:
+            return
+        places = values.flatten(2) if values.dim() > 2 else values[:, :, None]
+        first, second = places.mean(2) - mean, places.square().mean(2)
+        about = (second - 2 * first * mean - mean**2) / (variance + norm.eps) - 1
+        found.append(torch.cat([first / (variance + norm.eps).sqrt(), about / 2**0.5], 1) / len(mean) ** 0.5)
+
+    norms = [each for model in models for each in model.modules() if isinstance(each, _BatchNorm)]
+    hooks = [norm.register_forward_pre_hook(see) for norm in norms]
+    try:
+        with torch.no_grad():
+            for model in models if norms else ():
+                run(model)
+    finally:
+        for hook in hooks:
+            hook.remove()
+    return torch.cat(found, 1) if found else torch.zeros(samples, 0)
 
 
 @contextmanager
