@@ -187,15 +187,14 @@ class Task:
 
     def _carried(self, parent: int, seen: Seen) -> Tensor:
         """Pre-activations of a parent, in the order of the network."""
-        values = seen.pre_activations
         if not self.carry:
-            return values
-        channels = -1 - len(seen.kernel)
-        matrix = self.carry[parent][seen.name].to(values)
-        if seen.recurrence and seen.recurrence.kind == "gru":  # both halves of the candidate, one after the other
-            ours, theirs = (size // 3 for size in matrix.shape)
-            matrix = torch.block_diag(matrix, matrix[2 * ours :, 2 * theirs :])
-        return carried_along(matrix, values, channels)
+            return seen.pre_activations
+        if layer := seen.recurrence:
+            matrix = self.carry[parent][seen.name].to(layer.weights[0])
+            layer = layer.carried(lambda rows: carried_along(matrix, rows, -rows.dim()))
+            return layer.pre_activations(seen.inputs, seen.output)
+        matrix = self.carry[parent][seen.name].to(seen.output)
+        return carried_along(matrix, seen.output, -1 - len(seen.kernel))
 
     def parents_outputs(self) -> Iterator[tuple[Batch, list[list[Tensor]]]]:
         """All batches, each with what every parent gives on it."""
@@ -231,7 +230,10 @@ class Task:
 
     def mean(self, values: Sequence[Tensor]) -> Tensor:
         """The mean of values of the parents by their proportions."""
-        return sum((w * value for w, value in zip(self.weights, values, strict=True)), torch.zeros_like(values[0]))
+        total = self.weights[0] * values[0]
+        for weight, value in zip(self.weights[1:], values[1:], strict=True):
+            total = torch.add(total, value, alpha=weight)
+        return total
 
     @property
     def state(self) -> dict[str, Tensor]:
