@@ -19,7 +19,7 @@ from .task import MEMORY, Sample
 
 Samples = Callable[..., Iterator[Sample]]  # each time from the first; `which` batches may be said
 
-PRODUCTS = 3e9  # of a recurrent layer, with its features and states in all steps: of more sequences some are left out
+PRODUCTS = 2e9  # of a recurrent layer, with its features and states in all steps: of more sequences some are left out
 LIGHT = 0.125  # of what the others count: what counts no more than that, all in all, is left out of costly fits
 
 
@@ -93,7 +93,7 @@ def few_sequences(samples: Samples) -> Samples:
     """Samples of a recurrent layer that are few enough to be gone through backwards and forwards, step by step.
 
     Sequences that count less, beside data, are left out where there are enough of the others. Of these, a part that is
-    evenly spread counts for all. Batches that only judge are as they were.
+    evenly spread counts for all.
 
     Args:
         samples: The samples of the layer.
@@ -110,7 +110,7 @@ def few_sequences(samples: Samples) -> Samples:
     def some(*, which: Callable[[Batch], bool] = lambda batch: True) -> Iterator[Sample]:
         """Those that are left."""
         for sample in samples(which=lambda batch: which(batch) and not (enough and batch.fits and batch.weight < most)):
-            yield cut(sample, share) if sample.batch.fits else sample
+            yield cut(sample, share)
 
     return some
 

@@ -179,6 +179,9 @@ class Task:
         """The mean pre-activations of the parents, from the sites that each of them showed on one batch."""
         means: dict[str, list[Tensor]] = {}
         for seen in together(each):
+            if self.carry and seen[0].recurrence:
+                means.setdefault(seen[0].name, []).append(self._mean_gates(seen))
+                continue
             values = [self._carried(number, each) for number, each in enumerate(seen)]
             if seen[0].name in self.ends:
                 values = [self.aimed(value) for value in values]
@@ -189,12 +192,26 @@ class Task:
         """Pre-activations of a parent, in the order of the network."""
         if not self.carry:
             return seen.pre_activations
-        if layer := seen.recurrence:
-            matrix = self.carry[parent][seen.name].to(layer.weights[0])
-            layer = layer.carried(lambda rows: carried_along(matrix, rows, -rows.dim()))
-            return layer.pre_activations(seen.inputs, seen.output)
-        matrix = self.carry[parent][seen.name].to(seen.output)
-        return carried_along(matrix, seen.output, -1 - len(seen.kernel))
+        return carried_along(self.carry[parent][seen.name].to(seen.output), seen.output, -1 - len(seen.kernel))
+
+    def _mean_gates(self, seen: Sequence[Seen]) -> Tensor:
+        """What the gates of a recurrent layer see, carried from the parents: of each, for the units that come from it.
+
+        Pre-activations are linear in the weights, so these are carried: there are many more of those.
+        """
+        total: Tensor | None = None
+        for each, weight, carry in zip(seen, self.weights, self.carry, strict=True):
+            layer = each.recurrence
+            assert layer is not None
+            matrix = carry[each.name].to(each.output).unflatten(0, (len(layer.weights[0]) // each.output.shape[-1], -1))
+            units = matrix.any(2).any(0).nonzero()[:, 0]
+            rows = weight * matrix[:, units].flatten(0, 1)
+            layer = layer.carried(lambda tensor, rows=rows: carried_along(rows, tensor, -tensor.dim()))
+            found = layer.pre_activations(each.inputs, each.output).unflatten(-1, (-1, len(units)))
+            total = found.new_zeros(*found.shape[:-1], matrix.shape[1]) if total is None else total
+            total.index_add_(-1, units, found)
+        assert total is not None, "a task has parents"
+        return total.flatten(-2)
 
     def parents_outputs(self) -> Iterator[tuple[Batch, list[list[Tensor]]]]:
         """All batches, each with what every parent gives on it."""
