@@ -9,7 +9,7 @@ any weights. A GRU's candidate has two parts, `n = tanh(input part + reset * hid
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -49,21 +49,13 @@ class Recurrence:
         linear, before = torch.nn.functional.linear, self.previous(hidden)
         (of_inputs, of_hidden), biases = self.weights[:2], self.weights[2:]
         if self.kind != "gru":
-            seen = linear(inputs, of_inputs, biases[0] + biases[1] if biases else None)
-            seen.flatten(0, -2).addmm_(before.flatten(0, -2), of_hidden.T)  # in place: these are the largest tensors
-            return seen
+            seen = linear(inputs.flatten(0, -2), of_inputs, biases[0] + biases[1] if biases else None)
+            seen.addmm_(before.flatten(0, -2), of_hidden.T)  # in place: there are no larger tensors
+            return seen.view(*inputs.shape[:-1], -1)
         from_inputs, from_hidden = linear(inputs, of_inputs, *biases[:1]), linear(before, of_hidden, *biases[1:])
         gates = len(of_hidden) // 3 * 2
         both = from_inputs[..., :gates] + from_hidden[..., :gates]
         return torch.cat([both, from_inputs[..., gates:], from_hidden[..., gates:]], -1)
-
-    def carried(self, carry: Callable[[Tensor], Tensor]) -> Recurrence:
-        """The layer whose pre-activations are carried to other units: as they are linear in the weights, so are these.
-
-        Args:
-            carry: Carries rows [gates x units, ...].
-        """
-        return replace(self, weights=tuple(carry(weight) for weight in self.weights))
 
     def driven(self, pre_activations: Tensor) -> Tensor:
         """Hidden states [step, sample, units] that follow from pre-activations alone."""
@@ -85,9 +77,10 @@ class Recurrence:
 
         States before the step are those that the pre-activations drive.
         """
-        with torch.inference_mode(mode=False), torch.enable_grad():  # slopes are found by gradients
+        with torch.inference_mode(mode=False):  # slopes are found by gradients
             steps = [before for before, _ in self._states(pre_activations.detach())]
             before = [self._joined(each) for each in zip(*steps, strict=True)]
+        with torch.inference_mode(mode=False), torch.enable_grad():
             own = [each.detach().clone().requires_grad_() for each in (pre_activations, *before)]
             after = STEPS[self.kind](own[0], own[1:])
             found = [torch.autograd.grad(each.sum(), own, retain_graph=True, materialize_grads=True) for each in after]

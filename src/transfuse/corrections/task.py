@@ -205,12 +205,16 @@ class Task:
             assert layer is not None
             matrix = carry[each.name].to(each.output).unflatten(0, (len(layer.weights[0]) // each.output.shape[-1], -1))
             units = matrix.any(2).any(0).nonzero()[:, 0]
+            if not len(units):
+                continue
             rows = weight * matrix[:, units].flatten(0, 1)
-            layer = layer.carried(lambda tensor, rows=rows: carried_along(rows, tensor, -tensor.dim()))
-            found = layer.pre_activations(each.inputs, each.output).unflatten(-1, (-1, len(units)))
+            own = tuple(carried_along(rows, tensor, -tensor.dim()) for tensor in layer.weights)
+            found = (
+                replace(layer, weights=own).pre_activations(each.inputs, each.output).unflatten(-1, (-1, len(units)))
+            )
             total = found.new_zeros(*found.shape[:-1], matrix.shape[1]) if total is None else total
             total.index_add_(-1, units, found)
-        assert total is not None, "a task has parents"
+        assert total is not None, "the units of a network come from somewhere"
         return total.flatten(-2)
 
     def parents_outputs(self) -> Iterator[tuple[Batch, list[list[Tensor]]]]:
