@@ -39,6 +39,10 @@ def weights_of(samples):
     return [each.batch.weight for each in samples]
 
 
+def few(samples, **options):
+    return few_sequences(samples)[0](**options)
+
+
 def test_a_share_of_the_sequences_is_spread_over_the_batch_and_counts_for_all_of_it():
     (whole,) = shown(0.5)()
     assert cut(whole, 1.0) is whole
@@ -50,19 +54,27 @@ def test_a_share_of_the_sequences_is_spread_over_the_batch_and_counts_for_all_of
 
 def test_what_counts_little_beside_data_is_left_out_where_it_would_fit_but_judges():
     many = shown(1.0, 1.0, 0.1, 0.1)
-    assert weights_of(few_sequences(many)()) == [1.0, 1.0, 0.1]
-    assert weights_of(few_sequences(many)(which=lambda batch: batch.fits)) == [1.0, 1.0]
+    assert weights_of(few(many)) == [1.0, 1.0, 0.1]
+    assert weights_of(few(many, which=lambda batch: batch.fits)) == [1.0, 1.0]
 
 
 def test_beside_little_data_everything_counts():
-    assert weights_of(few_sequences(shown(1.0, 0.1, 0.1, 0.1))()) == [1.0, 0.1, 0.1, 0.1]
-    assert weights_of(few_sequences(shown(0.1, 0.1))()) == [0.1, 0.1]
+    assert weights_of(few(shown(1.0, 0.1, 0.1, 0.1))) == [1.0, 0.1, 0.1, 0.1]
+    assert weights_of(few(shown(0.1, 0.1))) == [0.1, 0.1]
 
 
 def test_no_more_products_are_made_than_can_be_afforded(monkeypatch):
     samples = shown(1.0, 1.0, 1.0, count=20)
     each = STEPS * 4 * UNITS * (2 * UNITS + INPUTS)  # of one sequence: gates with states before, inputs, and changes
     monkeypatch.setattr(pieces, "PRODUCTS", 16 * each)
-    left = list(few_sequences(samples)())
+    left = list(few(samples))
     assert [one.target.shape[1] for one in left] == [8, 8, 8]
     assert weights_of(left) == pytest.approx([2.5] * 3)
+
+
+@pytest.mark.parametrize(("sequences", "expected"), [(16, False), (100, True)])
+def test_a_part_of_the_sequences_says_whether_it_is_many_beside_the_features(sequences, expected, monkeypatch):
+    samples = shown(1.0, 1.0, 1.0, count=100)
+    assert few_sequences(samples)[1], "all of them are always worth while"
+    monkeypatch.setattr(pieces, "PRODUCTS", sequences * STEPS * 4 * UNITS * (2 * UNITS + INPUTS))
+    assert few_sequences(samples)[1] is expected

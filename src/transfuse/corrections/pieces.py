@@ -6,6 +6,7 @@ that are looked at.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from operator import attrgetter
@@ -19,7 +20,8 @@ from .task import MEMORY, Sample
 
 Samples = Callable[..., Iterator[Sample]]  # each time from the first; `which` batches may be said
 
-PRODUCTS = 2e9  # of a recurrent layer, with its features and states in all steps: of more sequences some are left out
+PRODUCTS = 2e9  # of a recurrent layer, with features and states in all steps: of more sequences some are left out
+RICH = 32  # samples for each feature: a part of them that has fewer was no better than all of them without slopes
 LIGHT = 0.125  # of what the others count: what counts no more than that, all in all, is left out of costly fits
 
 
@@ -89,7 +91,7 @@ def pieces_of(samples: Samples, *, bent: Callable[[Seen], bool]) -> Callable[[],
     return lambda: kept
 
 
-def few_sequences(samples: Samples) -> Samples:
+def few_sequences(samples: Samples) -> tuple[Samples, bool]:
     """Samples of a recurrent layer that are few enough to be gone through backwards and forwards, step by step.
 
     Sequences that count less, beside data, are left out where there are enough of the others. Of these, a part that is
@@ -97,6 +99,9 @@ def few_sequences(samples: Samples) -> Samples:
 
     Args:
         samples: The samples of the layer.
+
+    Returns:
+        These samples, and whether they are so many that a fit of single steps by them is worth while beside one by all.
     """
     fits = list(samples(which=attrgetter("fits")))
     counts = {sample.batch.weight: 0.0 for sample in fits}
@@ -106,13 +111,15 @@ def few_sequences(samples: Samples) -> Samples:
     enough = sum(count for weight, count in counts.items() if weight < most) <= LIGHT * counts.get(most, 0.0)
     kept = [sample for sample in fits if sample.batch.weight == most or not enough]
     share = PRODUCTS / max(sum(map(_products, kept)), 1)
+    each = [sample.own.inputs.shape[-1] + sample.own.output.shape[-1] for sample in kept]
+    rich = share * sum(math.prod(sample.target.shape[:-1]) for sample in kept) >= RICH * max(each, default=0)
 
     def some(*, which: Callable[[Batch], bool] = lambda batch: True) -> Iterator[Sample]:
         """Those that are left."""
         for sample in samples(which=lambda batch: which(batch) and not (enough and batch.fits and batch.weight < most)):
             yield cut(sample, share)
 
-    return some
+    return some, share >= 1 or rich
 
 
 def _products(sample: Sample) -> int:

@@ -54,11 +54,13 @@ def refit_site(task: Task, samples: Samples, *, bent: bool) -> None:
     if best is None:
         return
     ridge, new = best
+    many = True
     if bent and site.recurrence is not None:
-        samples = few_sequences(samples)
-        pieces = pieces_of(samples, bent=lambda seen: True)
-        _, fit, _ = _equations(pieces())  # of those that are left: they lead conjugate gradients faster
-    if bent:
+        samples, many = few_sequences(samples)
+        if many:
+            pieces = pieces_of(samples, bent=lambda seen: True)
+            _, fit, _ = _equations(pieces())  # of those that are left: they lead conjugate gradients faster
+    if bent and many:
         new = by_slopes(start, new, fit, pieces, ridge=ridge, constant=constant)
     mean, variance = _moments(new, fit) if site.norm else (None, None)
     task.write(written(site, task.state, new, mean=mean, variance=variance))
