@@ -1,13 +1,15 @@
-"""What the default `fuse` of convolutional networks takes as a whole, and the share of each of its stages.
+"""What the default `fuse` of a pair of networks takes as a whole, and the share of each of its stages.
 
-    python benchmarks/whole_call.py [--networks tiny ResNet20 VGG11] [--images 0 500] [--correct auto] [--json FILE]
+    python benchmarks/whole_call.py [--networks tiny ResNet20 VGG11 LSTM-256] [--images 0 500] [--correct auto]
+                                    [--json FILE]
 
 Two networks with random weights, whose batch norms remember drawn images, as those of trained networks remember data:
-else inverted noise would be nearest to them. Without data (0 images), and with so many images of noise as data.
-Columns: CPU seconds of the whole call, then the share of each stage: `trace` finds the layout and proves it,
-`synthetic` makes inputs without data, `matching` runs the networks and finds couplings, `correction` makes the
-corrections and chooses, `checks` hold models and results to be what they should. What is left are copies. Wanted: 40 s
-for VGG11, 15 for ResNet20, 2 for the tiny one.
+else inverted noise would be nearest to them. An LSTM has twice the weights that it is made with, so that its states
+move, as those of a trained one do; it reads the 28 rows of an image. Without data (0 images), and with so many images
+of noise as data. Columns: CPU seconds of the whole call, then the share of each stage: `trace` finds the layout and
+proves it, `synthetic` makes inputs without data, `matching` runs the networks and finds couplings, `correction` makes
+the corrections and chooses, `checks` hold models and results to be what they should. What is left are copies. Wanted:
+40 s for VGG11, 15 for ResNet20, 2 for the tiny one, 5 for the LSTM with 500 images.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ from transfuse.fusing import given
 from transfuse.fusing import networks as stages
 from transfuse.fusing.inputs import Inputs
 from transfuse.fusing.verifying import Verified
-from transfuse.networks import resnet20
+from transfuse.networks import lstm, resnet20
 from transfuse.synthetic import SyntheticInputs
 from transfuse.synthetic.leaves import dead_leaves
 
@@ -43,7 +45,19 @@ def tiny() -> nn.Module:
     return nn.Sequential(*layers, nn.Flatten(), nn.Linear(1024, 64), nn.ReLU(), nn.Linear(64, 10))
 
 
-BUILD: dict[str, Callable[[], nn.Module]] = {"tiny": tiny, "ResNet20": resnet20, "VGG11": vgg11}
+def lively_lstm() -> nn.Module:
+    """An LSTM of 256 units with twice its weights, in evaluation mode."""
+    model = lstm()
+    with torch.no_grad():
+        for weight in model.parameters():
+            weight.mul_(2.0)
+    return model.eval()
+
+
+BUILD: dict[str, Callable[[], nn.Module]] = {
+    "tiny": tiny, "ResNet20": resnet20, "VGG11": vgg11, "LSTM-256": lively_lstm,
+}  # fmt: skip
+SHAPES = {"LSTM-256": (28, 28)}  # of one image, where it is not [3, 32, 32]
 # By stage: where its functions are called from, and their names there.
 STAGES: dict[str, list[tuple[Any, str]]] = {
     "trace": [(given, "trace")],
@@ -81,8 +95,11 @@ def _within(clock: Clock, owner: Any, name: str) -> Any:
 
 
 def remembering(model: nn.Module) -> nn.Module:
-    """A network whose batch norms have the statistics of leaves, in evaluation mode."""
-    for norm in (each for each in model.modules() if isinstance(each, nn.BatchNorm2d)):
+    """A network whose batch norms, if it has some, have the statistics of leaves, in evaluation mode."""
+    norms = [each for each in model.modules() if isinstance(each, nn.BatchNorm2d)]
+    if not norms:
+        return model.eval()
+    for norm in norms:
         norm.momentum = None  # the mean of all batches
     with torch.no_grad():
         model.train()(dead_leaves(200, torch.randn(16, 3, 32, 32), torch.Generator().manual_seed(2)))
@@ -95,9 +112,10 @@ def measure(name: str, images: int, correct: str) -> dict[str, Any]:
     for seed in range(2):
         torch.manual_seed(seed)
         models.append(remembering(BUILD[name]()))
-    data = torch.randn(images, 3, 32, 32) if images else None
+    shape = SHAPES.get(name, (3, 32, 32))
+    data = torch.randn(images, *shape) if images else None
     with timed() as clocks, Clock() as whole:
-        fusion = transfuse.fuse(models, torch.randn(16, 3, 32, 32), data=data, correct=correct)
+        fusion = transfuse.fuse(models, torch.randn(16, *shape), data=data, correct=correct)
     shares = {stage: clock.cpu / whole.cpu for stage, clock in clocks.items()}
     return {"network": name, "images": images, "seconds": whole.cpu, "shares": shares,
             "correction": fusion.correction.method}  # fmt: skip

@@ -25,6 +25,35 @@ def test_rows_that_are_gathered_are_those_of_the_product(axis, rows):
     torch.testing.assert_close(carried_along(mixed, values, axis), expected)
 
 
+@pytest.mark.parametrize("kind", [nn.RNN, nn.LSTM, nn.GRU])
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize(
+    "elements",
+    [([[1, 0, 0, 0], [0, 0, 0, 0], [0, 0, 2, 0]], [[0, 0], [0, 3], [0, 0]]),
+     ([[1, 0, 0, 0.5], [0, 1, 0, 0], [0, 0, 1, 0]], [[1, 0], [1, 1], [0, 1]]),
+     ([[0, 0, 0, 0]] * 3, [[1, 0], [0, 1], [1, 0]])],
+    ids=["selected", "mixed", "all of one parent"],
+)  # fmt: skip
+def test_gates_that_are_carried_by_their_weights_are_the_mean_of_those_that_are_carried_themselves(
+    kind, bias, elements
+):
+    torch.manual_seed(0)
+    parents = [kind(2, units, bias=bias).double().eval() for units in (4, 2)]
+    each = [torch.tensor(element).double() for element in elements]
+    gates = [len(parent.weight_hh_l0) // parent.hidden_size for parent in parents]
+    carry = [{"weight_hh_l0": torch.block_diag(*[element] * count)} for element, count in zip(each, gates, strict=True)]
+    batches = Batches.of([torch.randn(5, 3, 2).double()])
+    task = Task(kind(2, 3, bias=bias).double(), parents, [0.25, 0.75], batches, carry=carry)
+    with torch.no_grad():
+        sights = task.parents_sights(0, next(iter(batches)))
+        (found,) = task.means_of(sights)["weight_hh_l0"]
+        expected = sum(
+            share * torch.cat([part @ element.T for part in seen.pre_activations.split(element.shape[1], -1)], -1)
+            for share, element, (seen,) in zip(task.weights, each, sights, strict=True)
+        )
+    torch.testing.assert_close(found, expected)
+
+
 class Reusing(nn.Linear):
     """Writes every output to the same memory, and counts how often it is run."""
 

@@ -1,18 +1,19 @@
 """Recurrent layers fitted by what they run through by themselves."""
 
 import copy
+from dataclasses import replace
 
 import pytest
 import torch
 from torch import nn
 
 from transfuse.activations import Batches, observe
-from transfuse.corrections import refit
+from transfuse.corrections import refit, trajectories
 from transfuse.corrections.affine import matrices, written
 from transfuse.corrections.least_squares import Equations
 from transfuse.corrections.refit import refit_sites
 from transfuse.corrections.task import Sample, Task
-from transfuse.corrections.trajectories import Course, _change, _cut, _flat
+from transfuse.corrections.trajectories import Course, _change, _flat, _joined
 from transfuse.modules import model_state
 
 KINDS = {
@@ -58,11 +59,12 @@ def test_changes_of_states_are_differences_and_their_transpose_is_one(kind, bias
 
 
 @pytest.mark.parametrize("kind", ["lstm", "gru", "rnn_tanh"])
-def test_the_change_is_the_one_of_dense_equations(kind):
+def test_the_change_is_the_one_of_dense_equations(kind, monkeypatch):
     """The slow twin: every column of the change of states, and one large system."""
+    monkeypatch.setattr(trajectories, "LEAST", 0.0)
     net, parent = layer(kind, bias=True, units=2), layer(kind, bias=True, units=2, seed=1)
     course, start = course_of(net, parent, torch.randn(4, 30, 3).double())
-    fit = [Equations.of(features, features[:, :1]) for features in course.features]
+    fit = [Equations.of(each, each[:, :1]) for each in (features.flatten(0, 1) for features in course.features)]
     ridge = 1.0
     found = _change([course], fit, ridge=ridge, constant=True)
     sizes = [matrix.numel() for matrix in start]
@@ -72,7 +74,9 @@ def test_the_change_is_the_one_of_dense_equations(kind):
         return course.ahead([piece.view_as(matrix) for piece, matrix in zip(pieces, start, strict=True)]).flatten()
 
     columns = torch.stack([column(number) for number in range(sum(sizes))], 1)
-    slopes = torch.cat([gates.square().flatten(0, 1) for gates, _ in course.slopes]).sum() / len(course.features[0])
+    slopes = (
+        torch.cat([gates.square().flatten(0, 1) for gates, _ in course.slopes]).sum() / course.missing[..., 0].numel()
+    )
     mean = float(slopes) / course.slopes[0][0].shape[-1]
     penalties = [mean * each.penalty(ridge, constant=True) for each in fit]
     penalty = _flat([each.expand_as(matrix) for each, matrix in zip(penalties, start, strict=True)])[0]
@@ -109,15 +113,19 @@ def test_states_come_nearer_to_their_targets_where_a_layer_is_too_narrow(kind, m
     assert missed(trajectories=True) < 0.95 * missed(trajectories=False)
 
 
-def test_a_share_of_the_sequences_is_spread_over_the_batch():
-    net, x = layer("lstm", bias=True), torch.randn(5, 10, 3).double()
-    start = tuple(torch.randn(1, 10, 4).double() for _ in range(2))
-    (own,) = observe(net, lambda model: model(x, start))
-    sample = Sample(own, own.pre_activations.detach(), first_batch(x))
-    assert _cut(sample, 1.0) is sample
-    some = _cut(sample, 0.3)
-    torch.testing.assert_close(some.own.inputs, x[:, [0, 4, 9]])
-    torch.testing.assert_close(some.own.recurrence.driven(some.target), own.output[:, [0, 4, 9]])
+@pytest.mark.parametrize("kind", KINDS)
+def test_courses_of_as_many_steps_are_one_and_others_stay_apart(kind):
+    net, parent = layer(kind, bias=True), layer(kind, bias=True, seed=1)
+    some = [torch.randn(steps, samples, 3).double() for steps, samples in ((5, 2), (4, 3), (5, 1))]
+    courses = [course_of(net, parent, x)[0] for x in some]
+    courses[2] = replace(courses[2], weights=0.3 * courses[2].weights)
+    change = [torch.randn_like(matrix) for matrix in course_of(net, parent, some[0])[1]]
+    joined = _joined(courses)
+    assert [course.missing.shape[:2] for course in joined] == [(5, 3), (4, 3)]
+    torch.testing.assert_close(joined[0].ahead(change), torch.cat([courses[n].ahead(change) for n in (0, 2)], 1))
+    parts = zip(*(course.back(course.missing) for course in courses), strict=True)
+    for one, other, expected in zip(*(course.back(course.missing) for course in joined), parts, strict=True):
+        torch.testing.assert_close(one + other, sum(expected))
 
 
 @pytest.mark.parametrize("kind", KINDS)

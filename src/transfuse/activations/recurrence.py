@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 import torch
@@ -47,15 +46,16 @@ class Recurrence:
 
     def pre_activations(self, inputs: Tensor, hidden: Tensor) -> Tensor:
         """What the gates see at each step, [step, sample, gates x units]; a GRU's candidate comes in two parts."""
-        linear = torch.nn.functional.linear
-        biases = self.weights[2:] or (None, None)
-        from_inputs = linear(inputs, self.weights[0], biases[0])
-        from_hidden = linear(self.previous(hidden), self.weights[1], biases[1])
+        linear, before = torch.nn.functional.linear, self.previous(hidden)
+        (of_inputs, of_hidden), biases = self.weights[:2], self.weights[2:]
         if self.kind != "gru":
-            return from_inputs + from_hidden
-        units = hidden.shape[-1]
-        gates = (from_inputs + from_hidden)[..., : 2 * units]
-        return torch.cat([gates, from_inputs[..., 2 * units :], from_hidden[..., 2 * units :]], -1)
+            seen = linear(inputs.flatten(0, -2), of_inputs, biases[0] + biases[1] if biases else None)
+            seen.addmm_(before.flatten(0, -2), of_hidden.T)  # in place: there are no larger tensors
+            return seen.view(*inputs.shape[:-1], -1)
+        from_inputs, from_hidden = linear(inputs, of_inputs, *biases[:1]), linear(before, of_hidden, *biases[1:])
+        gates = len(of_hidden) // 3 * 2
+        both = from_inputs[..., :gates] + from_hidden[..., :gates]
+        return torch.cat([both, from_inputs[..., gates:], from_hidden[..., gates:]], -1)
 
     def driven(self, pre_activations: Tensor) -> Tensor:
         """Hidden states [step, sample, units] that follow from pre-activations alone."""
@@ -66,7 +66,11 @@ class Recurrence:
 
         States before the step are those that the pre-activations drive.
         """
-        return torch.stack([gates.square() for gates, _ in self.slopes(pre_activations)]).sum(0)
+        (first, _), *others = self.slopes(pre_activations)
+        total = first.square()
+        for gates, _ in others:
+            total.addcmul_(gates, gates)
+        return total
 
     def slopes(self, pre_activations: Tensor) -> list[tuple[Tensor, Sequence[Tensor]]]:
         """How each state of a unit changes, after each step, with what the gates see and with the states before it.
@@ -74,10 +78,12 @@ class Recurrence:
         States before the step are those that the pre-activations drive.
         """
         with torch.inference_mode(mode=False):  # slopes are found by gradients
-            steps = [before for before, _ in self._states(pre_activations)]
+            steps = [before for before, _ in self._states(pre_activations.detach())]
             before = [self._joined(each) for each in zip(*steps, strict=True)]
-        after = [partial(self._after, number) for number in range(len(before))]
-        found = [slopes(each, pre_activations, *before) for each in after]
+        with torch.inference_mode(mode=False), torch.enable_grad():
+            own = [each.detach().clone().requires_grad_() for each in (pre_activations, *before)]
+            after = STEPS[self.kind](own[0], own[1:])
+            found = [torch.autograd.grad(each.sum(), own, retain_graph=True, materialize_grads=True) for each in after]
         return [(gates, states) for gates, *states in found]
 
     def spread(self, values: Tensor) -> Tensor:
@@ -85,10 +91,6 @@ class Recurrence:
         if self.sizes is None:
             return values
         return torch.nn.utils.rnn.pad_sequence(list(values.split(self.sizes)), batch_first=True)
-
-    def _after(self, number: int, gates: Tensor, *before: Tensor) -> Tensor:
-        """One of the states after each step, from what the gates see and the states before it."""
-        return STEPS[self.kind](gates, before)[number]
 
     def _states(self, pre_activations: Tensor) -> Iterator[tuple[Sequence[Tensor], Sequence[Tensor]]]:
         """States before and after each step."""

@@ -277,8 +277,9 @@ class Weighted:
 
 
 def descended(
-    found: Tensor, left: Tensor, curve: Callable[[Tensor], Tensor], inverse: Callable[[Tensor], Tensor]
-) -> Tensor:
+    found: Tensor, left: Tensor, curve: Callable[[Tensor], Tensor], inverse: Callable[[Tensor], Tensor], *,
+    least: float = 0.0,
+) -> Tensor:  # fmt: skip
     """The solution of linear equations for each row of a matrix, by conjugate gradients.
 
     Args:
@@ -286,14 +287,19 @@ def descended(
         left: What is left of the right-hand sides there.
         curve: Applies the equations to all rows.
         inverse: Applies the inverse of equations that are much like these, and the same for all rows.
+        least: A step that gains no more than that, of what all have gained, is the last.
     """
     step = inverse(left)
     direction, size = step, (left * step).sum(1)
-    goal = ENOUGH * float(size.sum())
+    goal, gained = ENOUGH * float(size.sum()), 0.0
     for _ in range(STEPS):
         bent = curve(direction)
         length = (size / (direction * bent).sum(1).clamp_min(TINY))[:, None]
         found, left = found + length * direction, left - length * bent
+        gain = float((length[:, 0] * size).sum())  # twice what the quadratic function loses
+        gained += gain
+        if gain <= least * gained:
+            break
         step = inverse(left)
         size, before = (left * step).sum(1), size
         if float(size.sum()) <= goal:

@@ -23,7 +23,7 @@ from torch import Tensor
 from ..activations import Seen
 from .affine import has_constant, matrices, written
 from .least_squares import RIDGES, LeastSquares, problem_of
-from .pieces import Piece, Samples, pieces_of
+from .pieces import Piece, Samples, few_sequences, pieces_of
 from .slopes import PartMatrices, by_slopes
 from .task import Task, check_numbers
 from .trajectories import by_trajectories
@@ -45,21 +45,27 @@ def refit_sites(task: Task, *, bent: Collection[str] | None = None) -> None:
 
 def refit_site(task: Task, samples: Samples, *, bent: bool) -> None:
     """Refit one site to its samples; without samples it stays as it is."""
-    pieces = pieces_of(samples, bent=bent)
+    pieces = pieces_of(samples, bent=lambda seen: bent and seen.recurrence is None)
     site, fit, judge = _equations(pieces())
     if site is None or not fit or not judge:
         return
-    start = matrices(site, task.state)
-    best = _best_ridge(start, fit, judge, constant=has_constant(site))
+    start, constant = matrices(site, task.state), has_constant(site)
+    best = _best_ridge(start, fit, judge, constant=constant)
     if best is None:
         return
     ridge, new = best
-    if bent:
-        new = by_slopes(start, new, fit, pieces, ridge=ridge, constant=has_constant(site))
+    many = True
+    if bent and site.recurrence is not None:
+        samples, many = few_sequences(samples)
+        if many:
+            pieces = pieces_of(samples, bent=lambda seen: True)
+            _, fit, _ = _equations(pieces())  # of those that are left: they lead conjugate gradients faster
+    if bent and many:
+        new = by_slopes(start, new, fit, pieces, ridge=ridge, constant=constant)
     mean, variance = _moments(new, fit) if site.norm else (None, None)
     task.write(written(site, task.state, new, mean=mean, variance=variance))
     if site.recurrence is not None and bent:
-        by_trajectories(samples, new, fit, ridge=ridge, constant=has_constant(site),
+        by_trajectories(samples, new, fit, ridge=ridge, constant=constant,
                         write=lambda found: task.write(written(site, task.state, found)))  # fmt: skip
 
 

@@ -173,12 +173,18 @@ def _grams(task: Task, readers: Sequence[Reader]) -> Grams:
         for reader in (each for each in readers if all(each.tensor in inputs for inputs in read) and read):
             values = [reader.values(inputs[reader.tensor], parent) for parent, inputs in enumerate(read)]
             beside = torch.cat([each[sampled(len(each), SAMPLES)] for each in values], 1)
-            ones = torch.nn.functional.pad(beside, (0, 1), value=1.0)
-            found = batch.weight * (ones.T @ ones).double()
+            found = batch.weight * _squares(beside)
             key = reader.tensor, reader.pair.target.space
             sums[key] = sums[key] + found if key in sums else found
     keys = {(reader.tensor, reader.pair.target.space): reader for reader in readers}
     return {key: _products(keys[key], total) for key, total in sums.items()}
+
+
+def _squares(values: Tensor) -> Tensor:
+    """Products of columns, a constant being the last of them: a product of matrices with one more takes longer."""
+    first, second = values.sum(0).double(), (values.T @ values).double()
+    count = second.new_tensor([len(values)])
+    return torch.cat([torch.cat([second, first[:, None]], 1), torch.cat([first, count])[None]])
 
 
 def _products(reader: Reader, total: Tensor) -> Tensor:

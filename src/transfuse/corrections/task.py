@@ -201,20 +201,39 @@ class Task:
 
     def _mean_of(self, seen: Sequence[Seen]) -> Tensor:
         """The mean pre-activation of the parents at one site."""
+        if self.carry and seen[0].recurrence:
+            return self._mean_gates(seen)
         values = [self._carried(number, each) for number, each in enumerate(seen)]
         return self.mean([self.aimed(value) for value in values] if seen[0].name in self.ends else values)
 
     def _carried(self, parent: int, seen: Seen) -> Tensor:
         """Pre-activations of a parent, in the order of the network."""
-        values = seen.pre_activations
         if not self.carry:
-            return values
-        channels = -1 - len(seen.kernel)
-        matrix = self.carry[parent][seen.name].to(values)
-        if seen.recurrence and seen.recurrence.kind == "gru":  # both halves of the candidate, one after the other
-            ours, theirs = (size // 3 for size in matrix.shape)
-            matrix = torch.block_diag(matrix, matrix[2 * ours :, 2 * theirs :])
-        return carried_along(matrix, values, channels)
+            return seen.pre_activations
+        return carried_along(self.carry[parent][seen.name].to(seen.output), seen.output, -1 - len(seen.kernel))
+
+    def _mean_gates(self, seen: Sequence[Seen]) -> Tensor:
+        """What the gates of a recurrent layer see, carried from the parents: of each, for the units that come from it.
+
+        Pre-activations are linear in the weights, so these are carried: there are many more of those.
+        """
+        total: Tensor | None = None
+        for each, weight, carry in zip(seen, self.weights, self.carry, strict=True):
+            layer = each.recurrence
+            assert layer is not None
+            matrix = carry[each.name].to(each.output).unflatten(0, (len(layer.weights[0]) // each.output.shape[-1], -1))
+            units = matrix.any(2).any(0).nonzero()[:, 0]
+            if not len(units):
+                continue
+            rows = weight * matrix[:, units].flatten(0, 1)
+            own = tuple(carried_along(rows, tensor, -tensor.dim()) for tensor in layer.weights)
+            found = (
+                replace(layer, weights=own).pre_activations(each.inputs, each.output).unflatten(-1, (-1, len(units)))
+            )
+            total = found.new_zeros(*found.shape[:-1], matrix.shape[1]) if total is None else total
+            total.index_add_(-1, units, found)
+        assert total is not None, "the units of a network come from somewhere"
+        return total.flatten(-2)
 
     def parents_outputs(self) -> Iterator[tuple[Batch, list[list[Tensor]]]]:
         """All batches, each with what every parent gives on it."""
@@ -247,7 +266,10 @@ class Task:
 
     def mean(self, values: Sequence[Tensor]) -> Tensor:
         """The mean of values of the parents by their proportions."""
-        return sum((w * value for w, value in zip(self.weights, values, strict=True)), torch.zeros_like(values[0]))
+        total = self.weights[0] * values[0]
+        for weight, value in zip(self.weights[1:], values[1:], strict=True):
+            total = torch.add(total, value, alpha=weight)
+        return total
 
     @property
     def state(self) -> dict[str, Tensor]:

@@ -24,7 +24,7 @@ from operator import attrgetter
 import torch
 from torch import Tensor
 
-from ..activations import Batch, Seen
+from ..activations import Seen
 from .affine import gates_by_part, recurrent_features
 from .least_squares import Equations, LeastSquares, descended
 from .pieces import Samples
@@ -32,24 +32,24 @@ from .slopes import FLOOR, PartMatrices
 from .task import Sample
 
 LENGTHS = (1.0, 0.5, 0.25)  # of the step: the first that helps on held-out batches is taken, for states bend
-NUMBERS = 2**23  # that gates may see in all steps of all sequences: of more sequences some are left out
+LEAST = 0.035  # of what all steps of conjugate gradients gain: one that gains less is the last, after 8 to 10 of them
 
 
 @dataclass(frozen=True, eq=False)
 class Course:
-    """What a recurrent layer runs through on one batch, and how that changes with its matrices.
+    """What a recurrent layer runs through, and how that changes with its matrices.
 
     Args:
         site: The layer.
-        batch: The batch.
-        features: What the gates are linear in, [steps x samples, features], for each part.
+        weights: How much each sample counts, [sample, 1].
+        features: What the gates are linear in, [step, sample, features], for each part.
         slopes: For each state of a unit, how it changes with what the gates see and with the states before the step.
         hidden: How what the gates see changes with the states before, [gates x units, units].
         missing: What the states lack of those that the targets drive, [step, sample, units].
     """
 
     site: Seen
-    batch: Batch
+    weights: Tensor
     features: Sequence[Tensor]
     slopes: Sequence[tuple[Tensor, Sequence[Tensor]]]
     hidden: Tensor
@@ -65,44 +65,61 @@ class Course:
         if layer.kind == "gru":  # the half of the candidate that comes from inputs
             hidden[1] = torch.zeros_like(hidden[2])
         missing = layer.spread(layer.driven(sample.target) - site.output)
-        features = [layer.spread(each) for each in recurrent_features(site, site.output)]
+        steps = missing.shape[:2]
+        features = [layer.spread(each).view(*steps, -1) for each in recurrent_features(site, site.output)]
         slopes = [
             (layer.spread(gates), [layer.spread(each) for each in states])
             for gates, states in layer.slopes(site.pre_activations)
         ]
-        flat = [each.reshape(-1, each.shape[-1]) for each in features]
-        return Course(site, sample.batch, flat, slopes, torch.cat(hidden).to(missing), missing)
+        weights = torch.full_like(missing[0, :, :1], sample.batch.weight)
+        return Course(site, weights, features, slopes, torch.cat(hidden).to(missing), missing)
+
+    def beside(self, others: Sequence[Course]) -> Course:
+        """This course and others of as many steps, as one: in all steps, products of few samples take longer."""
+        every = [self, *others]
+        features = [torch.cat(each, 1) for each in zip(*(course.features for course in every), strict=True)]
+        slopes = [
+            (torch.cat([gates for gates, _ in each], 1),
+             [torch.cat(states, 1) for states in zip(*(states for _, states in each), strict=True)])
+            for each in zip(*(course.slopes for course in every), strict=True)
+        ]  # fmt: skip
+        weights, missing = (torch.cat([getattr(each, name) for each in every], -2) for name in ("weights", "missing"))
+        return replace(self, weights=weights, features=features, slopes=slopes, missing=missing)
 
     def ahead(self, change: PartMatrices) -> Tensor:
         """How the states after each step change with the matrices, in first order."""
         pushed = [features @ matrix.T.to(features) for features, matrix in zip(self.features, change, strict=True)]
-        gates = torch.cat(pushed, 1).unflatten(0, self.missing.shape[:2])
+        seen = torch.cat(pushed, -1) if len(pushed) > 1 else pushed[0]
         states: list[Tensor] = [torch.zeros_like(self.missing[0])] * len(self.slopes)
-        found = []
-        for step, pushed_now in enumerate(gates):
-            seen = torch.addmm(pushed_now, states[0], self.hidden.T)
-            states = [(by_gates[step] * seen).unflatten(1, (-1, len(self.hidden.T))).sum(1) +
+        found = torch.empty_like(self.missing)
+        for step, seen_now in enumerate(seen):
+            seen_now.addmm_(states[0], self.hidden.T)
+            states = [(by_gates[step] * seen_now).unflatten(1, (-1, len(self.hidden.T))).sum(1) +
                       _sum(each[step] * state for each, state in zip(by_states, states, strict=True))
                       for by_gates, by_states in self.slopes]  # fmt: skip
-            found.append(states[0])
-        return torch.stack(found)
+            found[step] = states[0]
+        return found
 
     def back(self, states: Tensor) -> list[Tensor]:
-        """What numbers for the states after each step are for the matrices: `ahead`, transposed."""
-        units = states.shape[-1]
+        """What numbers for the states after each step are for the matrices: `ahead`, transposed, by weights."""
+        states = self.weights * states
         carried: list[Tensor] = [torch.zeros_like(states[0])] * len(self.slopes)
-        found = []
+        found = torch.empty_like(self.slopes[0][0])
         for step in reversed(range(len(states))):
             carried[0] = carried[0] + states[step]
-            gates = _sum(by_gates[step] * each.repeat(1, by_gates.shape[-1] // units) for (by_gates, _), each in
-                         zip(self.slopes, carried, strict=True))  # fmt: skip
+            gates = found[step].unflatten(1, (-1, states.shape[-1]))
+            for number, ((by_gates, _), each) in enumerate(zip(self.slopes, carried, strict=True)):
+                slopes = by_gates[step].view_as(gates)
+                if number:
+                    gates.addcmul_(slopes, each.unsqueeze(1))
+                else:
+                    torch.mul(slopes, each.unsqueeze(1), out=gates)
             carried = [_sum(by_states[number][step] * each for (_, by_states), each in
                             zip(self.slopes, carried, strict=True)) for number in range(len(carried))]  # fmt: skip
-            carried[0] = torch.addmm(carried[0], gates, self.hidden)
-            found.append(gates)
-        rows = gates_by_part(self.site, torch.stack(found[::-1]).flatten(0, 1))
+            carried[0].addmm_(found[step], self.hidden)
+        rows = gates_by_part(self.site, found.flatten(0, 1))
         return [
-            self.batch.weight * (each.T @ features).double() for each, features in zip(rows, self.features, strict=True)
+            (features.flatten(0, 1).T @ each).T.double() for each, features in zip(rows, self.features, strict=True)
         ]
 
 
@@ -126,8 +143,7 @@ def by_trajectories(
         write: Gives the layer other matrices.
     """
     fits, judges = attrgetter("fits"), attrgetter("judges")
-    count = sum(sample.target.numel() for sample in samples(which=fits))
-    courses = [Course.of(_cut(sample, NUMBERS / count), start) for sample in samples(which=fits)]
+    courses = _joined(Course.of(sample, start) for sample in samples(which=fits))
     equations = [each if isinstance(each, Equations) else each.equations for each in fit]
     change = _change(courses, equations, ridge=ridge, constant=constant)
     before = _missed(samples(which=judges))
@@ -138,16 +154,12 @@ def by_trajectories(
     write(start)
 
 
-def _cut(sample: Sample, share: float) -> Sample:
-    """A share of the sequences of a batch, evenly spread, or all; packed ones are not cut."""
-    site, layer, many = sample.own, sample.own.recurrence, sample.target.shape[1]
-    assert layer is not None
-    if share >= 1 or layer.sizes is not None:
-        return sample
-    kept = torch.linspace(0, many - 1, max(int(share * many), 1), device=sample.target.device).long()
-    layer = replace(layer, start=tuple(each[kept] for each in layer.start))
-    own = replace(site, inputs=site.inputs[:, kept], output=site.output[:, kept], recurrence=layer)
-    return replace(sample, own=own, target=sample.target[:, kept])
+def _joined(courses: Iterable[Course]) -> list[Course]:
+    """Courses, those of as many steps as one."""
+    by_steps: dict[int, list[Course]] = {}
+    for course in courses:
+        by_steps.setdefault(len(course.missing), []).append(course)
+    return [first.beside(others) for first, *others in by_steps.values()]
 
 
 def _missed(samples: Iterable[Sample]) -> float:
@@ -166,7 +178,8 @@ def _change(courses: Sequence[Course], fit: Sequence[Equations], *, ridge: float
     mean = float(torch.cat(counts).mean())
     rows = [each[:, None] + FLOOR * mean for each in counts]
     penalties = [mean * each.penalty(ridge, constant=constant) for each in fit]
-    factors = [each.factor(ridge, constant=constant) for each in fit]
+    like = courses[0].missing  # what only leads need not be exact: float32 takes a quarter of the time
+    inverses = [torch.cholesky_inverse(each.factor(ridge, constant=constant)).to(like) for each in fit]
 
     pull = [_sum(parts) for parts in zip(*(course.back(course.missing) for course in courses), strict=True)]
 
@@ -185,16 +198,16 @@ def _change(courses: Sequence[Course], fit: Sequence[Equations], *, ridge: float
 
     def inverse(flat: Tensor) -> Tensor:
         """What would be found if no error outlived its step, and each counted as much as its row does on average."""
-        return _flat([torch.cholesky_solve(matrix.T, factor).T / each
-                      for matrix, factor, each in zip(apart(flat), factors, rows, strict=True)])  # fmt: skip
+        return _flat([(matrix.to(like) @ led).double() / each
+                      for matrix, led, each in zip(apart(flat), inverses, rows, strict=True)])  # fmt: skip
 
-    return apart(descended(torch.zeros_like(_flat(pull)), _flat(pull), curve, inverse))
+    return apart(descended(torch.zeros_like(_flat(pull)), _flat(pull), curve, inverse, least=LEAST))
 
 
 def _counts(courses: Sequence[Course]) -> list[Tensor]:
     """For each part, how much an error of each row counts: the mean squared slope of the states."""
     squares = _sum(gates.square().flatten(0, 1).sum(0) for course in courses for gates, _ in course.slopes)
-    samples = sum(len(course.features[0]) for course in courses)
+    samples = sum(math.prod(course.missing.shape[:2]) for course in courses)
     return [each[0] for each in gates_by_part(courses[0].site, squares[None].double() / samples)]
 
 

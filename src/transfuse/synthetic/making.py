@@ -163,8 +163,8 @@ class SyntheticInputs:
                 found = SyntheticInputs(drawn, too_long, matching=_first(drawn, kept))
             assert found.batches is not None, "there are inputs, though maybe of less use"
             of_no_use = found.why_not if budget.convolutions and not plain else ""
-            # Drawn images are much alike: what networks give on the first batch tells of the others.
-            why_not = of_no_use or _unusable(models, _first(found.batches, 1) if alike else found.batches)
+            # Inputs that were merely drawn are much alike: what networks give on the first batch tells of the others.
+            why_not = of_no_use or _unusable(models, _first(drawn, 1) if found.batches is drawn else found.batches)
         told = "; ".join(filter(None, ["" if chosen is None else str(chosen), found.chosen]))
         return SyntheticInputs(why_not=why_not) if why_not else replace(found, why_not="", chosen=told)
 
