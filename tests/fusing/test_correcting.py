@@ -446,3 +446,21 @@ def test_a_network_without_units_that_move_is_fused_by_data_too():
     models = [nn.Sequential(nn.Conv2d(1, 3, 3), nn.Flatten()) for _ in range(2)]
     fusion = transfuse.fuse(models, torch.randn(4, 1, 8, 8), data=torch.randn(20, 1, 8, 8))
     torch.testing.assert_close(fusion.states.state["0.bias"], (models[0][0].bias + models[1][0].bias).detach() / 2)
+
+
+def test_a_norm_over_flattened_channels_is_left_alone():
+    """A batch norm that reads what was flattened has more channels than the convolution before it."""
+
+    def flattened(seed):
+        torch.manual_seed(seed)
+        return nn.Sequential(nn.Conv2d(3, 6, 3, 2), nn.Flatten(), nn.BatchNorm1d(54), nn.ReLU(), nn.Linear(54, 4))
+
+    models, x = [flattened(0), flattened(1)], torch.randn(60, 3, 8, 8)
+    plain, selected, refitted = (
+        transfuse.fuse(models, x[:4], data=x, correct=each) for each in ("none", "selection", "refit")
+    )
+    assert refitted.correction.method == "refit"
+    with torch.no_grad():
+        mean = sum(model.eval()(x) for model in models) / 2
+        far = [float((each.model.eval()(x) - mean).square().sum()) for each in (selected, plain)]
+    assert far[0] < far[1]

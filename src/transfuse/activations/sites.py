@@ -256,6 +256,8 @@ class _Observer(TorchFunctionMode):
         name = getattr(func, "__name__", "")
         leaves = [] if name in LOOKS else _leaves(args, kwargs)
         make = partial(func, *args, **kwargs)
+        if self.replay:
+            self.replay.use(self.names[id(x)] for x in (leaves or args) if id(x) in self.names)
         if self.replay and self.resumption:
             return self._resumed(self.replay, self.resumption, name, make, leaves)
         return self._observed(name, make, leaves)
@@ -287,8 +289,6 @@ class _Observer(TorchFunctionMode):
     def _observed(self, name: str, make: partial[Any], leaves: Sequence[Any]) -> Any:
         """Run a function and note what it means for sites."""
         func, args, kwargs = make.func, make.args, make.keywords
-        if self.replay:
-            self.replay.use(self.names[id(x)] for x in (leaves or args) if id(x) in self.names)
         taken = [id(x) for x in leaves if id(x) in self.open]
         scale = self._scale(args, taken) if taken and name in PRODUCTS and not kwargs else None
         self.use([] if scale else leaves[:1] if name in (*LAYERS, *STEPS, *CELLS, "batch_norm") else leaves)
@@ -409,11 +409,12 @@ class _Observer(TorchFunctionMode):
         """Run a batch norm and make it part of the open site that it reads, if it can be."""
         given = {**dict(zip(NORM, args, strict=False)), **kwargs}
         names = [self.names.get(id(given.get(key))) for key in NORM[1:5]]
-        site = self.open.get(id(given["input"]))
-        if site is None or site.norm or site.rest is not None or None in names:
-            self.close([id(given["input"])])
+        key = id(given["input"])
+        site = self.open.get(key)
+        if site is None or site.norm or site.rest is not None or None in names or key in self.moved:
+            self.close([key])
             return func(*args, **kwargs)
-        self.normed[id(site.output)] = _owner(self.open.pop(id(site.output)))
+        self.normed[key] = _owner(self.open.pop(key))
         result = func(*args, **kwargs)
         mean, variance, weight, bias = (name or "" for name in names)
         norm = Norm(mean, variance, weight, bias, given.get("eps", 1e-5))
