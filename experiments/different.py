@@ -116,6 +116,8 @@ def _cells(condition: str, told: str) -> Iterator[Cell]:
     for name, kind in KINDS.items():
         settings = tuple(dict.fromkeys(_name(name, condition, parent) for parent in (0, 1)))
         rows = ("first", "second", *CONTROLS, "vanilla", "ot", kind.coupled, *MADE)
+        if condition == "common":  # elsewhere `auto` is one of the corrections above; here it leaves the average
+            rows = (*rows, "auto", "auto-500")
         yield Cell(f"{kind.title}, {condition}", settings, rows, family=told)
 
 
