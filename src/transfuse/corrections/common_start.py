@@ -19,8 +19,8 @@ from torch import Tensor, nn
 NEAR = 0.25
 
 LEFT = (
-    "the models lie close together, as networks from a common start do (no weight is more than {apart:.1%} of the way to "
-    "orthogonal), and their average keeps what a correction towards their outputs may lose; ask for one by its name"
+    "the models lie close together, as networks from a common start do (no weight is more than {apart:.1%} of the way "
+    "to orthogonal), and their average keeps what a correction towards their outputs may lose; ask for one by its name"
 )
 
 
