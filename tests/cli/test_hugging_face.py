@@ -129,6 +129,7 @@ def test_a_plain_average_needs_no_network(here, capsys, vits):
         torch.testing.assert_close(tensor, 0.75 * one[name] + 0.25 * other[name])
 
 
+@pytest.mark.long
 def test_the_configuration_has_the_sizes_of_a_wider_result(here, capsys, vits):
     code, out, err = call(capsys, "fuse", "a", "b", "-o", "ab", "--target", "vit.layers.*.mlp.fc1.out=60", *QUICK)
     assert code == 0, err
