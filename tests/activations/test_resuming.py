@@ -27,7 +27,8 @@ def fitted_through(model, inputs, replay):
 
 
 @pytest.mark.filterwarnings("ignore:LSTM with projections")
-@pytest.mark.parametrize("name", [row.name for row in ZOO])
+@pytest.mark.parametrize("name", [pytest.param(row.name, marks=[pytest.mark.long] * (number % 3 > 0)) for number, row in
+                                  enumerate(ZOO)])  # fmt: skip
 def test_networks_show_the_same_when_they_are_gone_through(name):
     torch.manual_seed(0)
     fitted_through(livened(named(name).build()).eval(), named(name).inputs(), Replay())
