@@ -150,20 +150,41 @@ def test_a_memory_that_gives_something_else_is_not_used():
     assert not Language.of(Remembers(SCORES, forgets=0.5).double(), Arguments.of(X)).remembers
 
 
-def test_a_memory_is_not_used_where_more_than_tokens_is_read():
-    class Masked(Remembers):
-        def forward(self, tokens, mask=None, use_cache=False, past_key_values=None):
-            return super().forward(tokens, use_cache, past_key_values)
+class Masked(Remembers):
+    """Scores that depend on how many tokens a mask lets through, of all that were read, and on a number at each."""
 
-    assert not Language.of(Masked(SCORES).double(), Arguments.of((X, torch.ones(3, PLACES)))).remembers
+    def forward(self, tokens, numbers, attention_mask, use_cache=False, past_key_values=None):
+        output = super().forward(tokens, use_cache, past_key_values)
+        seen = attention_mask.cumsum(1)[:, -tokens.shape[1] :]
+        return {**output, "scores": output["scores"] * (seen + numbers)[..., None]}
+
+
+def test_a_mask_of_all_tokens_and_what_stands_at_each_go_with_a_memory():
+    numbers = torch.arange(3.0 * PLACES).view(3, PLACES)
+    example = {"tokens": X, "numbers": numbers, "attention_mask": (numbers % 3 > 0).double()}
+    language, (quick, slow) = written_both_ways(Masked(SCORES).double(), example)
+    assert language.remembers
+    assert torch.equal(quick, slow)
 
 
 @pytest.mark.long
 @pytest.mark.filterwarnings("ignore")  # the library warns about its own optional parts
+def test_what_a_decoder_reads_is_written_beside_an_encoder_of_the_same_shape():
+    zoo = pytest.importorskip("transformers_zoo", reason="needs the extra transformers")
+    model = next(model for model in zoo.MODELS if model.name == "t5").build()
+    found = Language.of(model, Arguments.of({"input_ids": X, "decoder_input_ids": X, "use_cache": False}))
+    assert found.place == 1
+
+
+@pytest.mark.long
+@pytest.mark.filterwarnings("ignore")  # the library warns about its own optional parts
+@pytest.mark.parametrize("masked", [False, True])
 @pytest.mark.parametrize("name", ["gpt2", "llama", "qwen2", "gpt_neox", "opt", "bloom"])
-def test_real_definitions_write_the_same_with_their_memory_and_without(name):
+def test_real_definitions_write_the_same_with_their_memory_and_without(name, masked):
     zoo = pytest.importorskip("transformers_zoo", reason="needs the extra transformers")
     row = next(model for model in zoo.MODELS if model.name == name)
-    language, (quick, slow) = written_both_ways(row.build().double(), {"input_ids": row.inputs()["input_ids"]})
+    tokens = row.inputs()["input_ids"]
+    mask = {"attention_mask": torch.ones_like(tokens)} if masked else {}
+    language, (quick, slow) = written_both_ways(row.build().double(), {"input_ids": tokens, **mask})
     assert language.remembers
     assert torch.equal(quick, slow)

@@ -26,6 +26,7 @@ from ..modules import Arguments, tensors_in
 from .noise import BATCHES, vocabulary_of
 
 SAMPLED = 200  # texts: a correction was found to gain little from more
+MASK = "attention_mask"  # which `transformers` want for all tokens, those that are remembered too
 SAME = 1e-3  # of their size, by which scores may differ and still be the same
 
 _log = logging.getLogger(__name__)
@@ -65,8 +66,9 @@ class Language:
                 outputs = tensors_in(model(*example.args, **example.kwargs)) if size else []
                 for output, scores in enumerate(outputs):
                     if scores.is_floating_point() and tuple(scores.shape) == (*value.shape, size):
-                        found = Language(example, place, output, size, grows=False)
-                        return found._checked(model, value, scores)
+                        found = Language(example, place, output, size, grows=False)._checked(model, value, scores)
+                        if found is not None:  # what an encoder reads may have the shape of what is written
+                            return found
         return None
 
     def _checked(self, model: nn.Module, tokens: Tensor, scores: Tensor) -> Language | None:
@@ -83,24 +85,22 @@ class Language:
         return replace(self, grows=grows, remembers=grows and self._memory_holds(model, tokens, scores))
 
     def _memory_holds(self, model: nn.Module, tokens: Tensor, scores: Tensor) -> bool:
-        """Whether a network has a memory by the names of `transformers`, and gives the same with it.
-
-        Only where it reads tokens and no other tensors: a mask, say, would have to grow with what is remembered.
-        """
-        beside = sum(isinstance(value, Tensor) for value in self._values) > 1
-        if beside or not {"use_cache", "past_key_values"} <= inspect.signature(model.forward).parameters.keys():
+        """Whether a network has a memory by the names of `transformers`, and gives the same with it."""
+        if not {"use_cache", "past_key_values"} <= inspect.signature(model.forward).parameters.keys():
             return False
         try:
-            _, memory = self._read_on(model, tokens[:, :-1], None)
-            last, _ = self._read_on(model, tokens[:, -1:], memory)
+            _, memory = self._read_on(model, tokens[:, :-1], 0, None)
+            last, _ = self._read_on(model, tokens, tokens.shape[1] - 1, memory)
         except Exception as error:  # the network's own code runs here, and may raise anything: its memory is not used
             _log.debug("%s cannot read on from its memory: %r", type(model).__name__, error)
             return False
         return memory is not None and _same(last, scores[:, -1])
 
-    def _read_on(self, model: nn.Module, tokens: Tensor, memory: Any) -> tuple[Tensor, Any]:
-        """What a network that has read some tokens, and now reads more, gives for the next one; and its memory."""
-        args, kwargs = self.inputs(tokens)
+    def _read_on(self, model: nn.Module, tokens: Tensor, read: int, memory: Any) -> tuple[Tensor, Any]:
+        """What a network that has read so many of the tokens, and now reads the others, gives next; and its memory."""
+        args, kwargs = self.inputs(tokens, read)
+        if MASK in kwargs:
+            kwargs[MASK] = self.inputs(tokens)[1][MASK]
         outputs = model(*args, **{**kwargs, "use_cache": True, "past_key_values": memory})
         scores = tensors_in(outputs)[self.output][:, -1]
         return scores, outputs["past_key_values"] if isinstance(outputs, Mapping) else None
@@ -109,12 +109,12 @@ class Language:
     def _values(self) -> list[Any]:
         return pytree.tree_leaves((self.example.args, dict(self.example.kwargs)))
 
-    def inputs(self, tokens: Tensor) -> Any:
-        """The example inputs with other tokens; what has a place for each token is cut or repeated to their shape."""
+    def inputs(self, tokens: Tensor, read: int = 0) -> Any:
+        """The example inputs with other tokens, but for those that are read; the rest is cut or repeated to fit."""
         values, tree = pytree.tree_flatten((self.example.args, dict(self.example.kwargs)))
         shape = values[self.place].shape
-        fitted = [_fitted(value, shape, tokens.shape) for value in values]
-        return pytree.tree_unflatten([*fitted[: self.place], tokens, *fitted[self.place + 1 :]], tree)
+        fitted = [_fitted(value, shape, tokens.shape, read) for value in values]
+        return pytree.tree_unflatten([*fitted[: self.place], tokens[:, read:], *fitted[self.place + 1 :]], tree)
 
     def scores(self, model: nn.Module, tokens: Tensor) -> Tensor:
         """What a network gives for each token [texts, places, tokens] of texts [texts, places]."""
@@ -129,7 +129,7 @@ class Language:
         memory = None
         for place in range(1, like.shape[1]):
             if self.remembers:
-                scores, memory = self._read_on(model, tokens[:, place - 1 : place], memory)
+                scores, memory = self._read_on(model, tokens[:, :place], place - 1, memory)
             else:
                 scores = self.scores(model, tokens[:, :place] if self.grows else tokens)[:, place - 1]
             chances = scores.float().softmax(-1).cpu()
@@ -156,12 +156,12 @@ def sampled_inputs(
     return Batches(batches, len(batches), lambda model, batch: model(*batch[0], **batch[1]))
 
 
-def _fitted(value: Any, shape: Sequence[int], wanted: Sequence[int]) -> Any:
-    """An input beside the tokens, a mask for instance, in the shape of other tokens."""
+def _fitted(value: Any, shape: Sequence[int], wanted: Sequence[int], read: int) -> Any:
+    """An input beside the tokens, positions for instance, in the shape of other tokens but for those that are read."""
     if not isinstance(value, Tensor) or value.dim() == 0 or value.shape[0] != shape[0]:
         return value
     value = value[torch.arange(wanted[0], device=value.device) % shape[0]]
-    return value[:, : wanted[1]] if value.dim() > 1 and value.shape[1] == shape[1] else value
+    return value[:, read : wanted[1]] if value.dim() > 1 and value.shape[1] == shape[1] else value
 
 
 def _same(one: Tensor, other: Tensor) -> bool:
