@@ -10,8 +10,6 @@ import transfuse
 from strangers import STRANGERS, named, outputs
 from zoo_problems import moved_twin
 
-ALL = pytest.mark.parametrize("name", [row.name for row in STRANGERS])
-
 
 # Edges of a graph are not made up, nor texts of classifiers with convolutions: these are corrected by data only.
 NOT_MADE_UP = {"sparse_adjacency": "sparse", "text_convolutions": "pass data="}
@@ -51,7 +49,7 @@ def test_there_are_many():
     assert len({row.name for row in STRANGERS}) == len(STRANGERS) >= 25
 
 
-@ALL
+@some(3)
 def test_units_are_found(name):
     model, layout = network(name, 0), layout_of(name)
     assert layout.spaces

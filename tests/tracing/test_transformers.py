@@ -175,7 +175,7 @@ def test_the_group_of_each_space_of_a_real_definition(name):
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("as_dict", [True, False], ids=["dict", "tuple"])
+@pytest.mark.parametrize("as_dict", [pytest.param(True, marks=pytest.mark.long), False], ids=["dict", "tuple"])
 def test_what_a_network_remembers_is_no_output(as_dict):
     row = next(model for model in transformers_zoo.MODELS if model.name == "llama")
     module = row.build()
