@@ -10,7 +10,6 @@ import transfuse
 from strangers import STRANGERS, named, outputs
 from zoo_problems import moved_twin
 
-
 # Edges of a graph are not made up, nor texts of classifiers with convolutions: these are corrected by data only.
 NOT_MADE_UP = {"sparse_adjacency": "sparse", "text_convolutions": "pass data="}
 
