@@ -70,6 +70,15 @@ def test_reach_is_how_far_scores_are_above_their_mean():
     assert answers([[[second], [second]]]).reach == 1.0
 
 
+def test_the_fewer_classes_all_parents_know_the_softer_is_their_evidence():
+    sure = 20.0 * torch.eye(4)
+    same, other = sure.repeat(10, 1), sure[[1, 0, 0, 1]].repeat(10, 1)
+    together, apart = answers([[[same], [same]]]), answers([[[same], [other]]])
+    assert together.temperature == pytest.approx(together.reach)
+    assert apart.known_to_some == 2
+    assert apart.temperature == pytest.approx(1.25 * apart.reach)
+
+
 def test_parents_that_know_different_things_are_fused_by_evidence(halves):
     fusion = transfuse.fuse(halves, X[:3], data=X)
     assert fusion.correction.aim == "evidence"
@@ -77,8 +86,7 @@ def test_parents_that_know_different_things_are_fused_by_evidence(halves):
     by_mean = transfuse.fuse(halves, X[:3], data=X, aim="mean")
     assert by_mean.correction.aim == "mean"
     assert "evidence" not in str(by_mean.correction)
-    assert accuracy(fusion.model) > accuracy(by_mean.model)
-    assert accuracy(fusion.model) > 0.85
+    assert accuracy(fusion.model) > 0.9
     assert max(map(accuracy, halves)) < 0.55
 
 

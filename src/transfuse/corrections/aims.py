@@ -4,7 +4,9 @@ A classifier that has never seen a class holds more and more against it while it
 of outputs this outweighs what another parent, which knows the class, holds for it. So where parents know different
 things, the aim is their *evidence*: the probabilities that each parent gives to classes once its scores are softened.
 What it holds against a class then counts for next to nothing, and shouting for one for little more than being sure.
-Where parents know the same, the mean of their outputs is the better aim: it can be fitted more closely.
+The corrected network is to hold the same: its own scores, softened, are compared with that, and its last layer is
+fitted by cross-entropy. Where parents know the same, the mean of their outputs is the better aim: it can be fitted more
+closely.
 
 Which is better cannot be seen without labels, but whether parents know different things can: they are sure, and there
 are classes that some of them name again and again and others next to never. Networks that were trained to other ends
@@ -26,7 +28,7 @@ MEAN, EVIDENCE, AUTO_AIM = "mean", "evidence", "auto"
 OFTEN = 0.5  # of its fair share of inputs: a class that is named so often is known
 FEWEST = 5  # inputs that must be named so: fewer may be chance
 SELDOM = 0.1  # of how often another parent names it: a class that is named less often is not known
-SOFT = 1.5  # temperature of evidence, in units of how far scores reach above their mean; see docs/notes/data.md
+SOFTER = 0.5  # by how much evidence is softer where parents share no class; see docs/notes/data.md
 SURE = 0.6  # the largest probability, on average: untrained networks, and most that give no classes, have less
 
 
@@ -35,7 +37,7 @@ class Aim:
     """What a correction aims at: a row of the table `AIMS`.
 
     Args:
-        of: What each parent's outputs become before their mean is taken, by how far scores reach above their mean.
+        of: What outputs become, at a temperature, before they are compared and the parents' mean is taken.
         needs_classes: Whether outputs must be class scores.
     """
 
@@ -43,26 +45,36 @@ class Aim:
     needs_classes: bool = False
 
 
-def evidence(scores: Tensor, reach: float) -> Tensor:
+def evidence(scores: Tensor, temperature: float) -> Tensor:
     """What scores hold for each class: probabilities at a temperature, around zero and of the scale of scores.
 
     Scores that are small beside the temperature keep their distances to their mean; what is far below the mean counts
-    as nothing. A single number `reach` goes for all parents, so that the one that is surer counts for more.
+    as nothing. One temperature goes for all parents, so that the one that is surer counts for more.
 
     Args:
         scores: Of each sample a score for each class, [samples, classes].
-        reach: How far scores reach above their mean, as a root mean square over samples, classes and parents.
+        temperature: By which scores are divided before they become probabilities.
 
     Example:
-        >>> evidence(torch.tensor([[3.0, 1.0, -10.0]]), reach=2.0)
-        tensor([[ 2.8957,  0.0269, -2.9226]])
+        >>> evidence(torch.tensor([[3.0, 1.0, -10.0]]), temperature=2.0)
+        tensor([[ 2.3801, -0.3886, -1.9915]])
     """
-    temperature = SOFT * reach
     return temperature * (scores.shape[-1] * (scores / temperature).softmax(-1) - 1)
 
 
+def shares_of(evidence: Tensor, temperature: float) -> Tensor:
+    """The probabilities that evidence, or a mean of evidence, was made of.
+
+    Example:
+        >>> scores = torch.tensor([[3.0, 1.0, -10.0]])
+        >>> torch.allclose(shares_of(evidence(scores, 2.0), 2.0), (scores / 2.0).softmax(-1))
+        True
+    """
+    return (evidence / temperature + 1) / evidence.shape[-1]
+
+
 AIMS: dict[str, Aim] = {
-    MEAN: Aim(lambda scores, reach: scores),
+    MEAN: Aim(lambda scores, temperature: scores),
     EVIDENCE: Aim(evidence, needs_classes=True),
 }
 
@@ -87,6 +99,14 @@ class Answers:
         most, least = self.named.amax(0), self.named.amin(0)
         fair = float(self.named[0].sum()) / self.named.shape[1]
         return int(((most >= max(OFTEN * fair, FEWEST)) & (least < SELDOM * most)).sum())
+
+    @property
+    def temperature(self) -> float:
+        """At which their evidence is taken: how far scores reach, and more, the fewer classes all parents know.
+
+        Where another one knows most classes, being sure of one's own says little.
+        """
+        return self.reach * (1 + SOFTER * self.known_to_some / self.named.shape[1])
 
     @property
     def differ(self) -> bool:

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -94,7 +95,7 @@ class Task:
             none where parents have the order and the widths of the network.
         units: How units of the parents become units of the network; none where no layout is known.
         aim: What is aimed at: a row of `AIMS`.
-        reach: How far the parents' scores reach above their mean, where the aim is their evidence.
+        temperature: Of evidence, where that is the aim.
         ends: Names of the weights whose sites give the outputs, where the aim is another than the mean.
         given: What the parents give on the batches.
         runs: What the network gave at its layers on the batches, so that only what has changed is computed again.
@@ -109,7 +110,7 @@ class Task:
     carry: Carry = ()
     units: Units | None = None
     aim: str = MEAN
-    reach: float = 1.0
+    temperature: float = 1.0
     ends: frozenset[str] = frozenset()
     given: Given = field(default_factory=Given)
     runs: Runs = field(default_factory=Runs)
@@ -203,8 +204,8 @@ class Task:
         """The mean pre-activation of the parents at one site."""
         if self.carry and seen[0].recurrence:
             return self._mean_gates(seen)
-        values = [self._carried(number, each) for number, each in enumerate(seen)]
-        return self.mean([self.aimed(value) for value in values] if seen[0].name in self.ends else values)
+        values = (self._carried(number, each) for number, each in enumerate(seen))
+        return self.mean([self.compared(seen[0].name, value) for value in values])
 
     def _carried(self, parent: int, seen: Seen) -> Tensor:
         """Pre-activations of a parent, in the order of the network."""
@@ -261,8 +262,16 @@ class Task:
                 yield from (Sample(each, target, batch) for each, target in zip(own, targets, strict=True))
 
     def aimed(self, outputs: Tensor) -> Tensor:
-        """What a parent's outputs become before the mean that is aimed at is taken."""
-        return AIMS[self.aim].of(outputs, self.reach)
+        """What outputs become before they are compared, and the mean of the parents' is taken."""
+        return AIMS[self.aim].of(outputs, self.temperature)
+
+    def compared(self, name: str, value: Tensor) -> Tensor:
+        """What comes out of a site before it is compared: itself, or what it is aimed at if that is an output."""
+        return self.aimed(value) if name in self.ends else value
+
+    def softened(self, name: str) -> bool:
+        """Whether a site gives class scores of which only their evidence is compared."""
+        return name in self.ends and AIMS[self.aim].needs_classes
 
     def mean(self, values: Sequence[Tensor]) -> Tensor:
         """The mean of values of the parents by their proportions."""
@@ -285,19 +294,23 @@ class Task:
     def disagreement(self, model: nn.Module) -> float:
         """How far the outputs of a network are from what is aimed at, on the batches that judge.
 
-        That is the mean of its parents' outputs, or of what they hold for each class. The squared distance, relative to
-        the square of that mean. No labels enter: it is what corrections are chosen by.
+        That is the mean of its parents' outputs, or what it holds for each class from the mean of what they hold. The
+        squared distance, relative to the square of that mean. No labels enter: it is what corrections are chosen by.
         """
         distance = size = 0.0
         with torch.no_grad():
             for number, batch in enumerate(self.batches):
                 if batch.judges:
-                    own = numbers_in(replayed(model, batch.run, self.runs.of(model, number)))
+                    own = self._numbers(replayed(model, batch.run, self.runs.of(model, number)))
                     outputs = (self.given.by(parent, number, batch) for parent in self.parents)
-                    mean = self.mean([numbers_in([self.aimed(each) for each in one]) for one in outputs])
+                    mean = self.mean([self._numbers(each) for each in outputs])
                     distance += batch.weight * float((own - mean).square().sum())
                     size += batch.weight * float(mean.square().sum())
         return distance / size if size else float(distance > 0)
+
+    def _numbers(self, result: Any) -> Tensor:
+        """All numbers of what a network gives, as they are compared."""
+        return numbers_in([self.aimed(each) for each in tensors_in(result)] or result)
 
 
 def aiming(task: Task, aim: str) -> tuple[Task, str]:
@@ -317,10 +330,10 @@ def aiming(task: Task, aim: str) -> tuple[Task, str]:
     if aim != AUTO_AIM:
         if found is None and AIMS[aim].needs_classes:
             raise InputError(f"aim is {aim!r}, but outputs are no class scores of a last layer; use {MEAN}")
-        return replace(task, aim=aim, ends=ends, reach=found.reach if found else 1.0), "as asked for"
+        return replace(task, aim=aim, ends=ends, temperature=found.temperature if found else 1.0), "as asked for"
     if found is None or not found.differ:
         return task, ""
-    return replace(task, aim=EVIDENCE, ends=ends, reach=found.reach), str(found)
+    return replace(task, aim=EVIDENCE, ends=ends, temperature=found.temperature), str(found)
 
 
 def carried_along(matrix: Tensor, values: Tensor, axis: int) -> Tensor:
