@@ -1,6 +1,5 @@
 """Last layers by cross-entropy: the regression is that of its slow twin, and what is right already stays as it is."""
 
-from operator import attrgetter
 from types import SimpleNamespace
 
 import pytest
@@ -22,18 +21,15 @@ START = torch.zeros(3, 5)
 def pieces(outputs, weights=(1.0, 1.0)):
     """Two batches of a layer whose outputs shall be some evidence."""
     halves = zip(Z.split(30), outputs.split(30), weights, strict=True)
-    return [
-        SimpleNamespace(parts=[Part(z, y)], batch=SimpleNamespace(fits=True, judges=True, weight=weight))
-        for z, y, weight in halves
-    ]
+    return [SimpleNamespace(parts=[Part(z, y)], batch=SimpleNamespace(weight=weight)) for z, y, weight in halves]
 
 
 def regression(outputs, **options):
-    return Regression.of(pieces(outputs, **options), attrgetter("fits"), WARM)
+    return Regression.of(pieces(outputs, **options), WARM)
 
 
 def test_scores_are_found_from_their_evidence():
-    found = regression(evidence(Z @ TRUTH.T, WARM)).fitted(START, 0.0, constant=True)
+    found = regression(evidence(Z @ TRUTH.T, WARM)).fitted(START, ridge=0.0, constant=True)
     scores = Z.double() @ found.T
     torch.testing.assert_close(evidence(scores, WARM), evidence(Z @ TRUTH.T, WARM).double(), atol=1e-3, rtol=1e-3)
 
@@ -49,7 +45,7 @@ def test_a_mean_of_evidence_is_a_mean_of_probabilities():
 def test_it_is_the_minimum_of_loss_and_ridge(ridge):
     """The slow twin: many steps of gradient descent, on a batch that counts three times three times."""
     given = evidence(Z @ TRUTH.T, WARM)
-    fast = regression(given, weights=(3.0, 1.0)).fitted(START, ridge, constant=True)
+    fast = regression(given, weights=(3.0, 1.0)).fitted(START, ridge=ridge, constant=True)
     often = torch.cat([Z[:30], Z[:30], Z[:30], Z[30:]]).double()
     shares = (often.float() @ TRUTH.T / WARM).softmax(1).double()
     size = often[:, :4].square().mean() * (shares * (1 - shares)).mean() / (2 * WARM**2)
@@ -62,7 +58,7 @@ def test_it_is_the_minimum_of_loss_and_ridge(ridge):
 
 
 def test_a_layer_that_gives_it_already_stays_as_it_is():
-    found = regression(evidence(Z @ TRUTH.T, WARM)).fitted(TRUTH, 0.1, constant=True)
+    found = regression(evidence(Z @ TRUTH.T, WARM)).fitted(TRUTH, constant=True)
     torch.testing.assert_close(found, TRUTH.double(), atol=1e-5, rtol=1e-5)
 
 

@@ -13,16 +13,16 @@ then weighted by its slope (`slopes`). A recurrent layer is fitted once more, by
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import cache, partial
-from operator import add, attrgetter
+from operator import add
 
 import torch
 from torch import Tensor
 
 from ..activations import Seen
 from .affine import has_constant, matrices, written
-from .cross_entropy import Regression
+from .cross_entropy import RIDGE, Regression
 from .least_squares import RIDGES, LeastSquares, problem_of
 from .pieces import Piece, Samples, few_sequences, pieces_of
 from .slopes import PartMatrices, by_slopes
@@ -51,13 +51,14 @@ def refit_site(task: Task, samples: Samples, *, bent: bool) -> None:
     if site is None or not fit or not judge:
         return
     start, constant = matrices(site, task.state), has_constant(site)
+    new: PartMatrices
     if task.softened(site.name):
-        best = _by_cross_entropy(start, list(pieces()), task.temperature, constant=constant)
+        regression = Regression.of([piece for piece in pieces() if piece.batch.fits], task.temperature)
+        ridge, new, bent = RIDGE, [regression.fitted(start[0], constant=constant)], False
+    elif (best := _best_ridge(start, fit, judge, constant=constant)) is not None:
+        ridge, new = best
     else:
-        best = _by_least_squares(start, fit, judge, constant=constant)
-    if best is None:
         return
-    ridge, new = best
     many = True
     if bent and site.recurrence is not None:
         samples, many = few_sequences(samples)
@@ -89,56 +90,32 @@ def _equations(pieces: Iterable[Piece]) -> tuple[Seen | None, list[LeastSquares]
     return site, fit, judge
 
 
-def _by_least_squares(
+def _best_ridge(
     start: PartMatrices, fit: Sequence[LeastSquares], judge: Sequence[LeastSquares], *, constant: bool
 ) -> tuple[float, PartMatrices] | None:
-    """The ridge with the smallest residual where it is judged, and what it gives; nothing if that is no better."""
+    """The ridge with the smallest residual where it is judged, and what it gives; nothing if that is no better.
+
+    The residual falls towards the best ridge and rises behind it, so the way is from the middle one downhill.
+    """
     solvers = [eqs.solver(v, constant=constant) for v, eqs in zip(start, fit, strict=True)]
 
     def residual(found: PartMatrices) -> float:
         """What is left where it is judged."""
         return sum(eqs.residual(matrix) for matrix, eqs in zip(found, judge, strict=True))
 
-    least = 1e-9 * sum(float(eqs.energy.sum()) for eqs in judge)
-    return _best_ridge(start, lambda ridge: [solved(ridge) for solved in solvers], residual, least)
-
-
-def _by_cross_entropy(
-    start: PartMatrices, pieces: Sequence[Piece], temperature: float, *, constant: bool
-) -> tuple[float, PartMatrices] | None:
-    """The ridge with the smallest cross-entropy where it is judged, and what it gives; nothing if that is no better."""
-    fit, judge = (Regression.of(pieces, which, temperature) for which in (attrgetter("fits"), attrgetter("judges")))
-    return _best_ridge(
-        start,
-        lambda ridge: [fit.fitted(start[0], ridge, constant=constant)],
-        lambda found: float(judge.loss(found[0].double())),
-        1e-9,
-    )
-
-
-def _best_ridge(
-    start: PartMatrices,
-    fitted: Callable[[float], PartMatrices],
-    judged: Callable[[PartMatrices], float],
-    least: float,
-) -> tuple[float, PartMatrices] | None:
-    """The ridge that is judged best, and what it gives; nothing if it gains less than `least`.
-
-    What is left falls towards the best ridge and rises behind it, so the way is from the middle one downhill.
-    """
-
     @cache
     def tried(number: int) -> tuple[float, PartMatrices]:
         """What one of the ridges leaves, and what it gives."""
-        found = fitted(RIDGES[number])
-        return judged(found), found
+        found = [solved(RIDGES[number]) for solved in solvers]
+        return residual(found), found
 
     at = len(RIDGES) // 2
     for step in (1, -1):
         while 0 <= at + step < len(RIDGES) and tried(at + step)[0] < tried(at)[0]:
             at += step
-    left, best = tried(at)
-    return (RIDGES[at], best) if left < judged(start) - least else None
+    least, best = tried(at)
+    enough = residual(start) - 1e-9 * sum(float(eqs.energy.sum()) for eqs in judge)
+    return (RIDGES[at], best) if least < enough else None
 
 
 def _moments(new: PartMatrices, equations: Sequence[LeastSquares]) -> tuple[Tensor, Tensor]:
