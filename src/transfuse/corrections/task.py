@@ -266,7 +266,7 @@ class Task:
         return AIMS[self.aim].of(outputs, self.temperature)
 
     def compared(self, name: str, value: Tensor) -> Tensor:
-        """What comes out of a site before it is compared: itself, or what it is aimed at if that is an output."""
+        """What comes out of a site, as it is compared: an output as the aim takes it, all else as it is."""
         return self.aimed(value) if name in self.ends else value
 
     def softened(self, name: str) -> bool:
