@@ -158,7 +158,7 @@ def test_a_recurrent_network_is_distilled():
 
     x = torch.randn(60, 4, 3, generator=torch.Generator().manual_seed(0))
     done = transfuse.fuse([Last(0), Last(1)], x[:2], data=x, correct="distill").correction
-    assert done.disagreement["distill"] < min(done.disagreement["refit"], done.disagreement["selection"])
+    assert done.disagreement["distill"] < min(value for name, value in done.disagreement.items() if name != "distill")
 
 
 def test_tokens_stay_as_they_are():
