@@ -62,10 +62,14 @@ def test_a_layer_that_gives_it_already_stays_as_it_is():
     torch.testing.assert_close(found, TRUTH.double(), atol=1e-5, rtol=1e-5)
 
 
-def test_a_network_fused_with_itself_stays_as_it_is_with_evidence_too():
+@pytest.mark.parametrize("last", [nn.Identity(), nn.BatchNorm1d(5)])
+def test_a_network_fused_with_itself_stays_as_it_is_with_evidence_too(last):
     torch.manual_seed(0)
-    net = nn.Sequential(nn.Linear(6, 12), nn.ReLU(), nn.Linear(12, 5))
-    x = torch.randn(200, 6)
+    net, x = nn.Sequential(nn.Linear(6, 12), nn.ReLU(), nn.Linear(12, 5), last), torch.randn(200, 6)
+    net(x)  # a norm remembers its inputs
+    net.eval()
     with torch.inference_mode():
         fusion = transfuse.fuse([net, net], x[:2], data=x, correct="refit", aim="evidence")
         torch.testing.assert_close(fusion.model(x), net(x), atol=1e-5, rtol=1e-5)
+    assert fusion.correction.aim == "evidence"
+    assert fusion.correction.disagreement["refit"] < 1e-9  # evidence is held against evidence

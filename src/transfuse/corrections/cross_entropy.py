@@ -76,6 +76,7 @@ class Regression:
             )
 
             def closure() -> float:
+                """The loss with its ridge, whose slopes the matrix gets."""
                 optimiser.zero_grad()
                 total = own.loss(matrix) + penalty * (matrix - before)[:, :free].square().sum()
                 total.backward()

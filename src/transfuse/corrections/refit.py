@@ -22,7 +22,7 @@ from torch import Tensor
 
 from ..activations import Seen
 from .affine import has_constant, matrices, written
-from .cross_entropy import RIDGE, Regression
+from .cross_entropy import Regression
 from .least_squares import RIDGES, LeastSquares, problem_of
 from .pieces import Piece, Samples, few_sequences, pieces_of
 from .slopes import PartMatrices, by_slopes
@@ -51,14 +51,14 @@ def refit_site(task: Task, samples: Samples, *, bent: bool) -> None:
     if site is None or not fit or not judge:
         return
     start, constant = matrices(site, task.state), has_constant(site)
-    new: PartMatrices
     if task.softened(site.name):
         regression = Regression.of([piece for piece in pieces() if piece.batch.fits], task.temperature)
-        ridge, new, bent = RIDGE, [regression.fitted(start[0], constant=constant)], False
-    elif (best := _best_ridge(start, fit, judge, constant=constant)) is not None:
-        ridge, new = best
-    else:
+        _write(task, site, [regression.fitted(start[0], constant=constant)], fit)
         return
+    best = _best_ridge(start, fit, judge, constant=constant)
+    if best is None:
+        return
+    ridge, new = best
     many = True
     if bent and site.recurrence is not None:
         samples, many = few_sequences(samples)
@@ -67,8 +67,7 @@ def refit_site(task: Task, samples: Samples, *, bent: bool) -> None:
             _, fit, _ = _equations(pieces())  # of those that are left: they lead conjugate gradients faster
     if bent and many:
         new = by_slopes(start, new, fit, pieces, ridge=ridge, constant=constant)
-    mean, variance = _moments(new, fit) if site.norm else (None, None)
-    task.write(written(site, task.state, new, mean=mean, variance=variance))
+    _write(task, site, new, fit)
     if site.recurrence is not None and bent:
         by_trajectories(samples, new, fit, ridge=ridge, constant=constant,
                         write=lambda found: task.write(written(site, task.state, found)))  # fmt: skip
@@ -116,6 +115,12 @@ def _best_ridge(
     least, best = tried(at)
     enough = residual(start) - 1e-9 * sum(float(eqs.energy.sum()) for eqs in judge)
     return (RIDGES[at], best) if least < enough else None
+
+
+def _write(task: Task, site: Seen, new: PartMatrices, equations: Sequence[LeastSquares]) -> None:
+    """Write the matrices of a site into the network; a norm that follows gets the statistics that they lead to."""
+    mean, variance = _moments(new, equations) if site.norm else (None, None)
+    task.write(written(site, task.state, new, mean=mean, variance=variance))
 
 
 def _moments(new: PartMatrices, equations: Sequence[LeastSquares]) -> tuple[Tensor, Tensor]:
