@@ -48,7 +48,12 @@ def apart(parents: Sequence[nn.Module], weights: Sequence[float]) -> float:
 def _spread(tensors: Sequence[Tensor], weights: Sequence[float]) -> float:
     """The variance of tensors, relative to that of orthogonal ones; none if all are zero."""
     mean = sum(share * tensor for share, tensor in zip(weights, tensors, strict=True))
-    spread = sum(share * float((tensor - mean).square().sum()) for share, tensor in zip(weights, tensors, strict=True))
-    whole = sum(share * float(tensor.square().sum()) for share, tensor in zip(weights, tensors, strict=True))
+    spread = sum(share * _squares(tensor - mean) for share, tensor in zip(weights, tensors, strict=True))
+    whole = sum(share * _squares(tensor) for share, tensor in zip(weights, tensors, strict=True))
     orthogonal = (1 - sum(share**2 for share in weights)) * whole
     return spread / orthogonal if orthogonal else 0.0
+
+
+def _squares(tensor: Tensor) -> float:
+    """The sum of squared sizes: entries may be complex, as those of spectral layers are."""
+    return float(tensor.abs().square().sum())

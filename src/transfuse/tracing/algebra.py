@@ -245,6 +245,7 @@ class Algebra:
         groups, which = torch.unique(content, return_inverse=True)
         if not ordered and bool(there.all()) and self._told_apart(which, value, gone):
             # Groups that nothing can exchange are no units, and those inside of them move: a token put before others.
+            self.distinguish(ids, which.expand(ids.shape), "is summed with others")
             self.registry.invariant(ids)
             return None
         made = self.registry.fresh(len(groups))[which]  # positions with the same units are one group
