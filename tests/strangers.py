@@ -793,6 +793,27 @@ class TokensAsChannels(nn.Module):
         return self.head(x.mean(dim=1))
 
 
+@stranger(floats(3, 3, 10))
+class TransformOfPoints(nn.Module):
+    """A network finds a matrix for its points, added to the identity, and is run again on the points moved by it."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv1, self.bn1 = nn.Conv1d(3, 8, 1), nn.BatchNorm1d(8)
+        self.conv2, self.bn2 = nn.Conv1d(8, 12, 1), nn.BatchNorm1d(12)
+        self.transform, self.head = nn.Linear(12, 9), nn.Linear(12, 4)
+
+    def features(self, x):
+        x = F.relu(self.bn1(self.conv1(x)))
+        x = F.relu(self.bn2(self.conv2(x)))
+        return torch.max(x, 2, keepdim=True)[0].view(-1, 12)
+
+    def forward(self, x):
+        matrix = self.transform(self.features(x)) + torch.eye(3, dtype=x.dtype).view(1, 9)
+        x = torch.bmm(x.transpose(2, 1), matrix.view(-1, 3, 3)).transpose(2, 1)
+        return F.log_softmax(self.head(self.features(x)), dim=1)
+
+
 # ---------------------------------------------------------------------------------------- graphs and routes
 
 

@@ -83,3 +83,30 @@ def test_correct_goes_by_the_same_rule():
     models = [tuned(start, 1), tuned(start, 2)]
     fusion = transfuse.fuse(models, X[:3], correct="none")
     assert transfuse.correct(fusion.model, X, fusion.aligned).correction.method == "none"
+
+
+class Spectral(nn.Module):
+    """A layer whose weights are complex, between real ones: a Fourier neural operator in small."""
+
+    def __init__(self):
+        super().__init__()
+        self.lift, self.project = nn.Linear(1, 6), nn.Sequential(nn.Linear(6, 9), nn.GELU(), nn.Linear(9, 1))
+        self.weight = nn.Parameter(torch.randn(6, 6, 4, dtype=torch.cfloat) / 6)
+
+    def forward(self, x):
+        waves = torch.fft.rfft(self.lift(x[..., None]).transpose(1, 2))
+        waves = torch.einsum("bix,iox->box", waves, self.weight)
+        return self.project(torch.relu(torch.fft.irfft(waves, n=x.size(1))).transpose(1, 2)).squeeze(-1)
+
+
+def test_complex_weights_are_apart_by_their_sizes():
+    one, other = (nn.ParameterList([torch.randn(200, 200, dtype=torch.cfloat)]) for _ in range(2))
+    assert apart([one, one], HALF) == 0
+    assert apart([one, other], HALF) == pytest.approx(1, abs=0.02)
+
+
+def test_networks_with_complex_weights_are_fused_with_data():
+    torch.manual_seed(0)
+    model = Spectral()
+    fusion = transfuse.fuse([model, moved_twin(model, transfuse.trace(model, X[:3]), 0)], X[:3], data=X)
+    torch.testing.assert_close(fusion.model(X), model(X), rtol=1e-4, atol=1e-5)
