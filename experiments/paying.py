@@ -15,6 +15,7 @@ from transfuse import InputError
 
 from .catalogue import EXPERIMENTS
 from .records import Cell
+from .rows import CONTROLS
 from .tables import markdown
 
 Line = Mapping[str, Any]
@@ -58,14 +59,20 @@ def comparison(found: Sequence[Line]) -> str:
 
 
 def _cells(found: Sequence[Line]) -> Iterator[tuple[Cell, dict[str, Accuracies]]]:
-    """The cells of all experiments in their order, and the accuracies of their rows."""
+    """The cells of all experiments in their order, and the accuracies of their rows.
+
+    What is kept does not depend on the target: a cell that measures another width has it from the cell before.
+    """
     for name, experiment in EXPERIMENTS.items():
+        kept: dict[object, dict[str, dict[int, float]]] = {}
         for cell in experiment.cells:
             rows: dict[str, dict[int, float]] = {}
             for line in found:
                 if (line["experiment"], line["cell"]) == (name, cell.title) and "accuracy" in line["metrics"]:
                     rows.setdefault(line["row"], {})[line["group"]] = line["metrics"]["accuracy"]
-            yield cell, dict(rows)
+            parents = kept.setdefault((cell.settings, cell.models, cell.weights, cell.turns), {})
+            parents.update((row, rows[row]) for row in CONTROLS if row in rows)
+            yield cell, parents | rows
 
 
 def _row(cell: Cell, rows: Mapping[str, Accuracies], control: str, fusions: Sequence[str]) -> list[str] | None:

@@ -12,10 +12,10 @@ ROOT = Path(__file__).parents[2]
 CELL = "MNIST MLPNet, halves"
 
 
-def lines(**rows):
+def lines(cell=CELL, **rows):
     """Lines of a cell: for each row the accuracies of its groups."""
     return [
-        {"profile": "cpu", "experiment": "different", "cell": CELL, "row": row.replace("_", "-"), "group": group,
+        {"profile": "cpu", "experiment": "different", "cell": cell, "row": row.replace("_", "-"), "group": group,
          "metrics": {"accuracy": value}}
         for row, values in rows.items()
         for group, value in enumerate(values)
@@ -39,6 +39,15 @@ def test_selection_counts_before_the_refit_where_it_was_measured():
 
 def test_what_has_no_control_has_no_line():
     assert comparison(lines(better=(50.0,), refit_500=(60.0,))) == ""
+
+
+def test_a_wider_target_is_compared_with_what_is_kept_of_the_same_parents():
+    parents, wide = lines(better=(50.0,), control_500=(55.0,)), f"{CELL}, 1.5 wide"
+    text = comparison(
+        [*parents, *lines(wide, refit_500=(65.0,)), *lines("MNIST CNN, halves, 1.5 wide", refit_500=(9.0,))]
+    )
+    assert f"| {wide} | 1 | 50.00 | 55.00 |  | 65.00 |  | **+10.00** (+10.00 to +10.00) |" in text
+    assert "CNN" not in text
 
 
 def test_only_pairs_that_have_everything_count():
