@@ -16,6 +16,7 @@ from .rows import CORRECTED, ENDS, SELECTED, UNLABELED, WIDER
 from .wide import CURVES, TRAINED
 
 OURS = ("better", "control", "control-500", "auto-plain", "auto", "auto-500", *SELECTED, "ensemble", "mean")
+KEPT = ("better", "control-500", "ensemble", "mean")  # what a fusion by 500 inputs is compared with
 SAME = ("base", "vanilla", "fedma", "ot", "wb", *OURS)
 LARGER = ("base", "ot-random", "wb-random", "wb", *OURS)
 RECURRENT = ("base", "vanilla", "ot", "fedma", "wb", "gwb", "rebasin", *OURS)
@@ -23,7 +24,7 @@ BEYOND = ("base", "vanilla", "wb", "rebasin", *OURS)
 CONVOLUTIONAL = ("base", "vanilla", "wb", "rebasin", *OURS, "refit", "refit-500", *WIDER, "distilled-500")
 PARTS = (
     "auto", "auto-plain", "no-signs", "no-scales", "no-restarts", "more-restarts", "random-start", "one-sweep",
-    "rebasin", "incoming",
+    "rebasin", "incoming", "better", "control", "ensemble", "mean",
 )  # fmt: skip
 DATA_SETS = {"mnist": "MNIST", "agnews": "AG News", "dbpedia": "DBpedia", "sst2": "SST-2"}
 MANY = (2, 4, 8, 16)
@@ -53,7 +54,7 @@ def _heterogeneous() -> tuple[Cell, ...]:
 
 def _corrected(*, norm: bool) -> tuple[str, ...]:
     ends = [name for name in ENDS if norm or name != "batchnorm"]
-    return ("base", *(f"{method}+{end}" for method in (*CORRECTED, "matched") for end in ends))
+    return ("base", *KEPT, *(f"{method}+{end}" for method in (*CORRECTED, "matched") for end in ends))
 
 
 EXPERIMENTS: dict[str, Experiment] = {
@@ -147,7 +148,7 @@ EXPERIMENTS: dict[str, Experiment] = {
     "unlabeled": Experiment(
         "Numbers of unlabeled inputs",
         tuple(
-            _one(f"MNIST {title}", f"mnist-{title.lower()}", ("base", *(f"auto-{count}" for count in UNLABELED)))
+            _one(f"MNIST {title}", f"mnist-{title.lower()}", ("base", *KEPT, *(f"auto-{count}" for count in UNLABELED)))
             for title in ("MLPNet", "RNN", "LSTM")
         ),
     ),

@@ -49,11 +49,14 @@ def comparison(found: Sequence[Line]) -> str:
     """For each number of inputs a table: what is kept, what is fused, and the gain."""
     parts = []
     for title, (control, fusions) in GIVEN.items():
-        rows: dict[str, list[str]] = {}  # by title: what two experiments have in common stands once
+        rows: dict[str, list[str]] = {}  # by title
         for profile in PROFILES:
+            own: dict[str, list[str]] = {}
             for cell, lines in _cells([line for line in found if line["profile"] == profile and "error" not in line]):
                 if (row := _row(cell, lines, control, fusions)) is not None:
-                    rows.setdefault(cell.title, row)
+                    # What two experiments have in common stands once, by the one that has more pairs.
+                    own[cell.title] = max(own.get(cell.title, row), row, key=lambda each: int(each[1]))
+            rows |= {title: row for title, row in own.items() if title not in rows}
         parts += [f"\n### {title}\n\n{markdown([HEAD, *rows.values()])}"] if rows else []
     return "".join(parts)
 

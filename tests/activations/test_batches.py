@@ -88,6 +88,15 @@ def test_some_batches_judge_and_the_others_fit(count, judges):
     assert batches[0].fits
 
 
+def test_one_more_judges_as_much_as_all_that_do_and_nothing_is_learnt_from_it():
+    own = Batches.of(torch.zeros(500, 3))
+    *before, judge = own.judged_by(torch.ones(4, 3))
+    assert [(each.fits, each.judges, each.weight) for each in before] == [(each.fits, each.judges, 1.0) for each in own]
+    assert (judge.fits, judge.judges) == (False, True)
+    assert judge.weight * judge.samples == sum(each.samples for each in own if each.judges)
+    assert torch.equal(judge.run(nn.Identity()), torch.ones(4, 3))
+
+
 def test_a_network_that_writes_to_its_inputs_does_not_change_the_data():
     data = X.clone()
     ran(Batches.of([data]), nn.ReLU(inplace=True))

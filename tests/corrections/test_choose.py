@@ -8,7 +8,7 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 import transfuse
-from transfuse.corrections import CORRECTIONS, candidates, choose
+from transfuse.corrections import CORRECTIONS, ChosenCorrection, Uncorrected, Units, candidates, choose
 from transfuse.corrections.task import Task
 from transfuse.errors import InputError
 from zoo import livened, named
@@ -93,6 +93,17 @@ def test_auto_takes_the_one_that_is_nearest_to_the_parents_mean_and_says_so(fusi
     for parent in fusion.aligned:
         parent.eval()
     assert task.disagreement(result.eval()) == pytest.approx(said.disagreement[said.method])
+
+
+@pytest.mark.parametrize(("data", "tried"), [(True, ["selection"]), (False, ["refit", "selection"])])
+def test_without_data_a_correction_must_leave_less_before_no_more_is_tried(fusion, monkeypatch, data, tried):
+    monkeypatch.setattr(choose, "CLEAR", 1.0)
+    monkeypatch.setattr(choose, "CLEAR_WITHOUT_DATA", 0.0)
+    batches = transfuse.activations.Batches.of(X)
+    units = Units(fusion.layout, fusion.aligned)
+    start = Uncorrected(fusion.model, fusion.aligned, [0.5, 0.5], batches, units=units)
+    _, done = ChosenCorrection.of("auto").made(start, lambda *stage: None, data=data)
+    assert set(done.disagreement) == {"none", *tried}
 
 
 def test_the_weight_of_the_parents_counts(fusion):

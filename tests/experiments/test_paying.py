@@ -12,10 +12,10 @@ ROOT = Path(__file__).parents[2]
 CELL = "MNIST MLPNet, halves"
 
 
-def lines(cell=CELL, **rows):
+def lines(cell=CELL, experiment="different", **rows):
     """Lines of a cell: for each row the accuracies of its groups."""
     return [
-        {"profile": "cpu", "experiment": "different", "cell": cell, "row": row.replace("_", "-"), "group": group,
+        {"profile": "cpu", "experiment": experiment, "cell": cell, "row": row.replace("_", "-"), "group": group,
          "metrics": {"accuracy": value}}
         for row, values in rows.items()
         for group, value in enumerate(values)
@@ -48,6 +48,13 @@ def test_a_wider_target_is_compared_with_what_is_kept_of_the_same_parents():
     )
     assert f"| {wide} | 1 | 50.00 | 55.00 |  | 65.00 |  | **+10.00** (+10.00 to +10.00) |" in text
     assert "CNN" not in text
+
+
+def test_of_two_experiments_the_one_with_more_pairs_counts():
+    few = lines("CIFAR-10 VGG11", "table1", better=(50.0,), control=(50.0,), refit=(60.0,))
+    more = lines("CIFAR-10 VGG11", "convolutional", better=(50.0,) * 2, control=(50.0,) * 2, refit=(60.0, 70.0))
+    for found in ([*few, *more], [*more, *few]):
+        assert comparison(found).count("| CIFAR-10 VGG11 | 2 | 50.00 | 50.00 |  | 65.00 |") == 1
 
 
 def test_only_pairs_that_have_everything_count():

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from transfuse.synthetic.images import Look
+from transfuse.synthetic.images import Look, shows_something
 from transfuse.synthetic.leaves import RADII, _fallen, _Shape, dead_leaves, radii
 from transfuse.synthetic.strokes import pen_strokes
 
@@ -19,15 +19,15 @@ def test_the_number_of_shapes_falls_with_the_cube_of_their_radius():
     least, most = RADII
     assert (found >= least - 1e-6).all()
     assert (found <= most + 1e-6).all()
-    for radius in (0.25, 0.4, 0.7, 1.0):  # of a density r^-3 this share lies below a radius
+    for radius in (0.4, 0.5, 0.7, 1.0):  # of a density r^-3 this share lies below a radius
         share = (least**-2 - radius**-2) / (least**-2 - most**-2)
         assert abs(float((found < radius).float().mean()) - share) < 0.005
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_every_channel_has_the_mean_and_the_deviation_of_the_example(size):
+def test_every_channel_has_the_mean_and_the_deviation_of_many_examples(size):
     shift, factor = torch.linspace(-1, 2, size[0]).view(-1, 1, 1), torch.linspace(0.5, 3, size[0]).view(-1, 1, 1)
-    example = shift + factor * torch.randn(4, *size, generator=seeded())
+    example = (shift + factor * torch.randn(1, *size, generator=seeded())).repeat(500, 1, 1, 1)  # so many: no chance
     images = dead_leaves(30, example, seeded())
     assert images.shape == (30, *size)
     assert images.is_contiguous()
@@ -86,6 +86,47 @@ def test_an_example_of_one_value_gives_images_of_mean_0_and_deviation_1(value):
         images = generator(50, torch.full((1, 1, 16, 16), value), seeded())
         torch.testing.assert_close(images.mean(), torch.tensor(0.0), atol=1e-4, rtol=0)
         torch.testing.assert_close(images.std(correction=0), torch.tensor(1.0), atol=1e-4, rtol=0)
+
+
+def of_colours(colours, spread=1.0):
+    """For each colour [channels] an image of it, with grey shapes on it."""
+    return colours[:, :, None, None] + spread * torch.randn(len(colours), 1, 16, 16, generator=seeded(1))
+
+
+def test_images_that_all_have_one_colour_keep_it():
+    example = of_colours(torch.tensor([[2.0, 0.0, -1.0]] * 3))
+    found, wanted = Look.of_many(example), Look.of(example)
+    torch.testing.assert_close(found.mean, wanted.mean)
+    torch.testing.assert_close(found.deviation, wanted.deviation)
+
+
+def test_images_of_any_colour_tell_the_colour_of_all_by_their_number():
+    """Colours of images are chance here: in all they are grey, which one or two of them do not show."""
+    for count, gain in ((2, 4), (4, 4), (64, 4)):
+        seen, told = 0.0, 0.0
+        for seed in range(50):
+            colours = (
+                torch.randn(count, 3, 2, 2, generator=seeded(seed)).repeat_interleave(8, 2).repeat_interleave(8, 3)
+            )
+            example = colours + of_colours(torch.zeros(count, 3))
+            seen += float(Look.of(example).mean.var())
+            told += float(Look.of_many(example).mean.var())
+        assert told < seen / gain
+
+
+def test_what_is_told_of_colours_does_not_depend_on_scale_and_brightness():
+    example = of_colours(torch.randn(4, 3, generator=seeded()))
+    look, other = Look.of_many(example), Look.of_many(7 * example - 3)
+    torch.testing.assert_close(other.mean, 7 * look.mean - 3)
+    torch.testing.assert_close(other.deviation, 7 * look.deviation)
+
+
+def test_photographs_and_scans_show_something_and_noise_does_not():
+    assert shows_something(dead_leaves(5, torch.randn(2, 3, 32, 32), seeded()))
+    assert shows_something(writing(-0.42, 2.82))
+    assert not shows_something(torch.randn(2, 3, 32, 32))
+    assert not shows_something(torch.rand(1, 1, 28, 28))
+    assert not shows_something(torch.full((1, 3, 8, 8), 0.3))
 
 
 def test_a_channel_of_one_value_keeps_it():

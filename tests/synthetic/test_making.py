@@ -126,3 +126,19 @@ def test_what_the_users_own_watcher_raises_goes_through():
 
     with pytest.raises(TimeoutError, match="inverting inputs"):
         made([network(0)], progress=watch)
+
+
+@pytest.mark.parametrize(("seen", "data", "judges"), [(True, 0, True), (False, 0, False), (True, 200, False)])
+def test_an_example_that_shows_something_judges_in_place_of_data(seen, data, judges):
+    """Noise says nothing of images; and where there is data, that judges."""
+    torch.manual_seed(0)
+    models = [nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(784, 5)) for _ in range(2)]
+    noise = torch.randn(2, 3, 16, 16)
+    example = noise.cumsum(2).cumsum(3) if seen else noise
+    found = SyntheticInputs.of(models, Arguments.of(example), plain=True, data=data, seed=0, streams=True)
+    last = list(found.batches)[-1]
+    assert (not last.fits and last.weight > 1) == judges
+    assert ("the example judges" in found.chosen) == judges
+    assert not found.matching.support
+    if judges:
+        torch.testing.assert_close(last.run(models[0]), models[0](example))

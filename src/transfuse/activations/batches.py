@@ -171,6 +171,12 @@ class Batches:
         """These batches, and others as well, each of whose samples counts `weight`."""
         return replace(self, support=tuple(replace(each, weight=weight) for each in others))
 
+    def judged_by(self, content: Any) -> Batches:
+        """These batches, and one more of which nothing is learnt: it judges, and counts as much as all that do so."""
+        weight = sum(batch.samples for batch in self if batch.judges) / _samples_in(content)
+        judge = Batch(content, partial(self._run, self.count + 1), fits=False, judges=True, weight=weight)
+        return replace(self, support=(*self.support, judge))
+
     def _run(self, number: int, model: nn.Module, content: Any) -> Any:
         try:
             # A copy: a model may write to its inputs.

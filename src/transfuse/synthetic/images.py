@@ -8,7 +8,7 @@ by patch, with its look: colours, background, mean and deviation of each channel
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
@@ -26,6 +26,10 @@ NEAR = 0.02  # what differs from the background by less than this counts as back
 BATCH = 100  # images in a batch, at most
 PIXELS = 200_000  # in a batch, at most: what networks make of it has to fit into memory
 TINY = 1e-6  # keeps divisions by zero away; a deviation below this, relatively, is none
+# How much more images differ in their colours than quarters of one image do. Of photographs; with less, one or two of
+# them still stain what is drawn, and with more, scenes that do have a colour lose it.
+CHANCE = 4.0
+ALIKE = 0.5  # correlation of neighbouring pixels, from which on images show something; noise has none
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,6 +62,29 @@ class Look:
         share = float(((values - background).abs() <= NEAR * (most - least)).float().mean())
         return Look(mean, deviation, background, ink, share)
 
+    @staticmethod
+    def of_many(images: Tensor) -> Look:
+        """The look that many such images would have, as far as a few of them tell.
+
+        One photograph is red and another one blue; thousands are neither. So channels differ from each other only by
+        that part of what is seen which is not chance: `1 - c v / (n |d|^2)`, with d how the channels' means differ from
+        their common one in n images, v how much the quarters of the images differ in that, and c how much more images
+        do (a mean is shrunk in this way by James and Stein 1961). A channel of one value keeps it.
+        """
+        look = Look.of(images)
+        lively = look.deviation > TINY * look.deviation.max()
+        if int(lively.sum()) < 2 or min(images.shape[2:]) < 2:
+            return look
+        quarters = nn.functional.adaptive_avg_pool2d(images.detach().float().cpu()[:, lively], 2)
+        apart = (quarters - quarters.mean(1, keepdim=True)).movedim(1, 0).flatten(1)
+        size, chance = apart.mean(1).square().sum(), CHANCE * apart.var(1).sum() / len(images)
+        told = (1 - chance / size.clamp_min(torch.finfo(size.dtype).tiny)).clamp_min(0.0)
+        mean, deviation = look.mean.clone(), look.deviation.clone()
+        common = mean[lively].mean(), deviation[lively].log().mean()
+        mean[lively] = common[0].lerp(mean[lively], told)
+        deviation[lively] = common[1].lerp(deviation[lively].log(), told).exp()
+        return replace(look, mean=mean, deviation=deviation)
+
     @property
     def sparse(self) -> bool:
         """Whether images are grey and mostly background, as scans of writing and drawings are."""
@@ -74,6 +101,20 @@ class Look:
 def has_spread(images: Tensor) -> bool:
     """Whether images differ anywhere from one value: an example of zeros says nothing of the mean and the deviation."""
     return bool(images.max() > images.min())
+
+
+def shows_something(images: Tensor) -> bool:
+    """Whether neighbouring pixels of images are alike, as in photographs and scans; in noise they are not.
+
+    Example:
+        >>> shows_something(torch.randn(2, 3, 32, 32)), shows_something(torch.eye(32).cumsum(0).view(1, 1, 32, 32))
+        (False, True)
+    """
+    values = images.detach().double()
+    values = values - values.mean((0, 2, 3), keepdim=True)
+    down = (values[..., 1:, :] * values[..., :-1, :]).mean()
+    right = (values[..., 1:] * values[..., :-1]).mean()
+    return bool(down + right > 2 * ALIKE * values.square().mean())
 
 
 def size_of(images: Tensor) -> Size:

@@ -6,8 +6,8 @@ alike at every scale. They have the edges, corners, smooth surfaces and statisti
 (Baradad et al. 2021, arXiv:2106.05963, trained networks on such images). Here shapes are ellipses, rectangles and
 triangles in the colours of a small palette for each image, shaded, with a texture of spectrum 1/f.
 
-In: how many, an example image, random numbers. Out: images with the mean and the deviation of each channel of the
-example, in its type and on its device. Not here: for which networks they are drawn.
+In: how many, an example image, random numbers. Out: images whose channels have mean and deviation of the example's, as
+far as it tells (`Look.of_many`), in its type and on its device. Not here: for which networks they are drawn.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from torch import Tensor
 
 from .images import TINY, Look, Size, lying_like, size_of
 
-SHAPES = 25  # that fall on a square image: the first ones are hidden by then
+SHAPES = 15  # that fall on a square image: the first ones are hidden by then
 MOST_SHAPES = 100  # on an image that is longer than wide: beyond that, time counts more
-RADII = (0.2, 1.3)  # the smallest and the largest radius of a shape, in halves of the shorter side of the image
+RADII = (0.35, 1.5)  # the smallest and the largest radius of a shape, in halves of the shorter side of the image
 SLIMMEST = 0.35  # the smallest ratio of the axes of a shape; the largest is 1
 OUTSIDE = 1.2  # centres lie up to here, in halves of a side: shapes enter an image from outside
 COLOURS = 6  # in the palette of an image
@@ -40,7 +40,7 @@ BRIGHTNESS = (0.5, 0.12)  # mean and deviation of the brightness of an image
 
 
 def dead_leaves(count: int, example: Tensor, random: torch.Generator) -> Tensor:
-    """Images [count, channels, height, width] of fallen shapes, with the mean and deviation of each of their channels.
+    """Images [count, channels, height, width] of fallen shapes, whose channels look as those of many examples would.
 
     Args:
         count: How many.
@@ -51,7 +51,7 @@ def dead_leaves(count: int, example: Tensor, random: torch.Generator) -> Tensor:
         >>> dead_leaves(5, torch.zeros(1, 3, 32, 32), torch.Generator()).shape
         torch.Size([5, 3, 32, 32])
     """
-    return lying_like(example, Look.of(example).given_to(_fallen(count, size_of(example), random)))
+    return lying_like(example, Look.of_many(example).given_to(_fallen(count, size_of(example), random)))
 
 
 def _fallen(count: int, size: Size, random: torch.Generator) -> Tensor:

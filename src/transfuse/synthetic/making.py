@@ -23,6 +23,7 @@ from ..progress import Progress, watching
 from .budget import FEWEST, MOST_IMAGES, SAMPLES, Budget, convolves, effort, recurs
 from .choosing import LEAVES, ChosenImages, chosen_images
 from .classes import told_known
+from .images import shows_something
 from .inversion import Inverted, inverted_inputs
 from .likening import TIMES, likened
 from .noise import drawn_inputs
@@ -42,6 +43,7 @@ BY_MODELS = "texts sampled from the models, since they give a score for each tok
 LIKENED = (
     f"channels were moved, and of {TIMES} times as many images those taken, so that these norms see what they remember"
 )
+BY_EXAMPLE = "the example judges beside them, since neighbouring pixels of it are alike, as those of noise are not"
 TOO_LONG = (
     "it would take too long to go by as few as {fewest} samples (more than {effort:.0e} floating-point operations; "
     "data=transfuse.synthetic_inputs(models, example_inputs) takes as long as it takes)"
@@ -54,7 +56,8 @@ def synthetic_inputs(
     """Inputs like the example, made without data, for networks of one architecture: to be passed as `data`.
 
     For networks whose convolutions read images they are leaves (overlapping shapes) or strokes, by what the example
-    looks like and what batch norms remember of data. For others they are noise; where the networks tell classes apart,
+    looks like and what batch norms remember of data; an example that is no noise is a further batch, which judges and
+    from which nothing is learnt. For others they are noise; where the networks tell classes apart,
     it is inverted: moved until the networks see every class in turn (as in DeepInversion, Yin et al. 2020,
     arXiv:1912.08795), however long it takes. Language models, which give a score for each token at each place, write
     texts themselves, token by token and by equal shares.
@@ -80,7 +83,8 @@ def synthetic_inputs(
             return sampled_inputs(models, language, samples=samples or SAMPLED, seed=seed)
         chosen = _like_data(models, example, chosen_images(models, example, seed=seed), seed)
         if chosen is not None and chosen.images is not None:
-            return drawn_inputs(models, example, samples=samples or MOST_IMAGES, seed=seed, images=chosen.images)
+            drawn = drawn_inputs(models, example, samples=samples or MOST_IMAGES, seed=seed, images=chosen.images)
+            return _judged(drawn, example) if shows_something(chosen.images.like) else drawn
         drawn = drawn_inputs(models, example, samples=samples or SAMPLES[convolves(models[0], example)], seed=seed)
         return inverted_inputs(models, drawn).batches or drawn
 
@@ -151,20 +155,24 @@ class SyntheticInputs:
                 drawn = _drawn(models, example, budget, chosen, seed)
             except Exception as error:  # the networks' own code runs here, and may raise anything: it is told
                 return SyntheticInputs(why_not=WITHOUT.format(cause=cause_of(error)))
-            alike = chosen is not None and chosen.images is not None
+            images = chosen.images if chosen else None
             too_long = "" if budget.inverted else TOO_LONG.format(fewest=FEWEST, effort=effort(models[0]))
-            if data >= ENOUGH and not alike and recurs(models[0], example):
+            if data >= ENOUGH and images is None and recurs(models[0], example):
                 found = SyntheticInputs(drawn)
-            elif not alike:
+            elif images is None:
                 # Beside data it was not found to matter which classes networks know, and it takes longer.
                 found = _inverted(models, drawn, budget, too_long, progress, apart=apart, tell=not data)
             else:
                 kept = -(-drawn.count * MATCHING // max(budget.images, MATCHING))
                 found = SyntheticInputs(drawn, too_long, matching=_first(drawn, kept))
+                if not data and shows_something(images.like):
+                    found = replace(found, batches=_judged(drawn, example), chosen=BY_EXAMPLE)
             assert found.batches is not None, "there are inputs, though maybe of less use"
             of_no_use = found.why_not if budget.convolutions and not plain else ""
             # Inputs that were merely drawn are much alike: what networks give on the first batch tells of the others.
-            why_not = of_no_use or _unusable(models, _first(drawn, 1) if found.batches is drawn else found.batches)
+            why_not = of_no_use or _unusable(
+                models, _first(drawn, 1) if images or found.batches is drawn else found.batches
+            )
         told = "; ".join(filter(None, ["" if chosen is None else str(chosen), found.chosen]))
         return SyntheticInputs(why_not=why_not) if why_not else replace(found, why_not="", chosen=told)
 
@@ -205,6 +213,11 @@ def _drawn(
     if chosen is None or chosen.images is None:
         return drawn_inputs(models, example, samples=budget.samples, seed=seed)
     return drawn_inputs(models, example, samples=budget.images or budget.samples, seed=seed, images=chosen.images)
+
+
+def _judged(drawn: Batches, example: Arguments) -> Batches:
+    """Images that are drawn, and the example beside them, which judges: that it shows something makes it a real one."""
+    return drawn.judged_by((example.args, dict(example.kwargs)))
 
 
 def _inverted(  # noqa: PLR0913
