@@ -70,13 +70,29 @@ def test_reach_is_how_far_scores_are_above_their_mean():
     assert answers([[[second], [second]]]).reach == 1.0
 
 
-def test_the_fewer_classes_all_parents_know_the_softer_is_their_evidence():
+@pytest.mark.parametrize("order", [1.0, 1.3, 2.0])
+def test_small_scores_keep_their_distances_to_their_mean_whatever_the_order(order):
+    scores = torch.randn(5, 4, dtype=torch.float64)
+    torch.testing.assert_close(
+        evidence(scores, 1e6, order), scores - scores.mean(1, keepdim=True), rtol=1e-4, atol=1e-4
+    )
+
+
+def test_of_order_two_scores_that_are_evidence_already_stay_as_they_are():
+    shares = torch.randn(5, 4, dtype=torch.float64).softmax(1)
+    scores = 3.0 * (4 * shares - 1)
+    torch.testing.assert_close(evidence(scores, 3.0, 2.0), scores)
+
+
+def test_the_fewer_classes_all_parents_know_the_softer_is_their_evidence_and_the_straighter_is_it_read():
     sure = 20.0 * torch.eye(4)
     same, other = sure.repeat(10, 1), sure[[1, 0, 0, 1]].repeat(10, 1)
     together, apart = answers([[[same], [same]]]), answers([[[same], [other]]])
-    assert together.temperature == pytest.approx(together.reach)
+    assert together.temperature / together.reach == pytest.approx(0.8)
+    assert together.order == 1.0
     assert apart.known_to_some == 2
-    assert apart.temperature == pytest.approx(1.25 * apart.reach)
+    assert apart.temperature / apart.reach == pytest.approx(1.0)
+    assert apart.order == pytest.approx(1.25)
 
 
 def test_parents_that_know_different_things_are_fused_by_evidence(halves):

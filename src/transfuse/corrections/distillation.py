@@ -74,15 +74,13 @@ def distance_to_parents(network: nn.Module, task: Task, batch: Batch) -> Tensor:
     """
     own_outputs, own = _run(network, batch, gradients=True)
     theirs = [_run(parent, batch) for parent in task.parents]
-    mine, *aims = (
-        _joined(task.aimed(each) for each in _floats(outputs))
-        for outputs in (own_outputs, *(each for each, _ in theirs))
-    )
+    mine = _joined(task.aimed(each, own=True) for each in _floats(own_outputs))
+    aims = [_joined(task.aimed(each) for each in _floats(outputs)) for outputs, _ in theirs]
     total = _relative(mine, task.mean(aims))
     means = task.means_of([seen for _, seen in theirs])
     values: dict[str, list[Tensor]] = {}
     for seen in own:
-        values.setdefault(seen.name, []).append(task.compared(seen.name, seen.pre_activations))
+        values.setdefault(seen.name, []).append(task.compared(seen.name, seen.pre_activations, own=True))
     pairs = [pair for name in means if len(values.get(name, ())) == len(means[name])
              for pair in zip(values[name], means[name], strict=True)]  # fmt: skip
     sites = [_relative(value, target) for value, target in pairs if value.shape == target.shape]

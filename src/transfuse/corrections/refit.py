@@ -8,7 +8,7 @@ site stays as it is.
 
 Where pre-activations go through a nonlinearity and nowhere else, what is lost there need not be right: residuals are
 then weighted by its slope (`slopes`). A recurrent layer is fitted once more, by what it then runs through by itself
-(`trajectories`). A last layer whose evidence is compared is fitted by that (`cross_entropy`).
+(`trajectories`). A last layer of which the evidence is compared is fitted by that (`last_layer`).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from torch import Tensor
 
 from ..activations import Seen
 from .affine import has_constant, matrices, written
-from .cross_entropy import Regression
+from .last_layer import Regression
 from .least_squares import RIDGES, LeastSquares, problem_of
 from .pieces import Piece, Samples, few_sequences, pieces_of
 from .slopes import PartMatrices, by_slopes
@@ -52,7 +52,7 @@ def refit_site(task: Task, samples: Samples, *, bent: bool) -> None:
         return
     start, constant = matrices(site, task.state), has_constant(site)
     if task.softened(site.name):
-        regression = Regression.of([piece for piece in pieces() if piece.batch.fits], task.temperature)
+        regression = Regression.of([piece for piece in pieces() if piece.batch.fits], task.temperature, task.order)
         _write(task, site, [regression.fitted(start[0], constant=constant)], fit)
         return
     best = _best_ridge(start, fit, judge, constant=constant)

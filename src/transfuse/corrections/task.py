@@ -96,6 +96,7 @@ class Task:
         units: How units of the parents become units of the network; none where no layout is known.
         aim: What is aimed at: a row of `AIMS`.
         temperature: Of evidence, where that is the aim.
+        order: Of `entmax`, by which scores of the network itself are read, where evidence is the aim.
         ends: Names of the weights whose sites give the outputs, where the aim is another than the mean.
         given: What the parents give on the batches.
         runs: What the network gave at its layers on the batches, so that only what has changed is computed again.
@@ -111,6 +112,7 @@ class Task:
     units: Units | None = None
     aim: str = MEAN
     temperature: float = 1.0
+    order: float = 1.0
     ends: frozenset[str] = frozenset()
     given: Given = field(default_factory=Given)
     runs: Runs = field(default_factory=Runs)
@@ -261,13 +263,13 @@ class Task:
             if fits and len(own) == len(targets):
                 yield from (Sample(each, target, batch) for each, target in zip(own, targets, strict=True))
 
-    def aimed(self, outputs: Tensor) -> Tensor:
-        """What outputs become before they are compared, and the mean of the parents' is taken."""
-        return AIMS[self.aim].of(outputs, self.temperature)
+    def aimed(self, outputs: Tensor, *, own: bool = False) -> Tensor:
+        """What outputs of a parent, or the network's own, become before they are compared."""
+        return AIMS[self.aim].of(outputs, self.temperature, self.order if own else 1.0)
 
-    def compared(self, name: str, value: Tensor) -> Tensor:
+    def compared(self, name: str, value: Tensor, *, own: bool = False) -> Tensor:
         """What comes out of a site, as it is compared: an output as the aim takes it, all else as it is."""
-        return self.aimed(value) if name in self.ends else value
+        return self.aimed(value, own=own) if name in self.ends else value
 
     def softened(self, name: str) -> bool:
         """Whether a site gives class scores of which only their evidence is compared."""
@@ -301,16 +303,16 @@ class Task:
         with torch.no_grad():
             for number, batch in enumerate(self.batches):
                 if batch.judges:
-                    own = self._numbers(replayed(model, batch.run, self.runs.of(model, number)))
+                    own = self._numbers(replayed(model, batch.run, self.runs.of(model, number)), own=True)
                     outputs = (self.given.by(parent, number, batch) for parent in self.parents)
                     mean = self.mean([self._numbers(each) for each in outputs])
                     distance += batch.weight * float((own - mean).square().sum())
                     size += batch.weight * float(mean.square().sum())
         return distance / size if size else float(distance > 0)
 
-    def _numbers(self, result: Any) -> Tensor:
-        """All numbers of what a network gives, as they are compared."""
-        return numbers_in([self.aimed(each) for each in tensors_in(result)] or result)
+    def _numbers(self, result: Any, *, own: bool = False) -> Tensor:
+        """All numbers of what a parent, or the network itself, gives, as they are compared."""
+        return numbers_in([self.aimed(each, own=own) for each in tensors_in(result)] or result)
 
 
 def aiming(task: Task, aim: str) -> tuple[Task, str]:
@@ -327,13 +329,15 @@ def aiming(task: Task, aim: str) -> tuple[Task, str]:
         return task, ""
     ends = task.outputs()
     found = answers(outputs for _, outputs in task.parents_outputs()) if ends else None
-    if aim != AUTO_AIM:
-        if found is None and AIMS[aim].needs_classes:
-            raise InputError(f"aim is {aim!r}, but outputs are no class scores of a last layer; use {MEAN}")
-        return replace(task, aim=aim, ends=ends, temperature=found.temperature if found else 1.0), "as asked for"
-    if found is None or not found.differ:
+    if aim == AUTO_AIM and (found is None or not found.differ):
         return task, ""
-    return replace(task, aim=EVIDENCE, ends=ends, temperature=found.temperature), str(found)
+    asked, aim = aim, EVIDENCE if aim == AUTO_AIM else aim
+    if found is None and AIMS[aim].needs_classes:
+        raise InputError(f"aim is {aim!r}, but outputs are no class scores of a last layer; use {MEAN}")
+    own = replace(task, aim=aim, ends=ends)
+    if found is not None:
+        own = replace(own, temperature=found.temperature, order=found.order)
+    return own, str(found) if asked == AUTO_AIM else "as asked for"
 
 
 def carried_along(matrix: Tensor, values: Tensor, axis: int) -> Tensor:

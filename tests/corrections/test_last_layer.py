@@ -1,4 +1,4 @@
-"""Last layers by cross-entropy: the regression is that of its slow twin, and what is right already stays as it is."""
+"""Last layers by evidence: the regression is that of its slow twins, and what is right already stays as it is."""
 
 from types import SimpleNamespace
 
@@ -9,7 +9,8 @@ from torch import nn
 import transfuse
 from transfuse.corrections.affine import Part
 from transfuse.corrections.aims import evidence
-from transfuse.corrections.cross_entropy import Regression
+from transfuse.corrections.last_layer import Regression
+from transfuse.corrections.tsallis import entmax
 
 WARM = 2.0
 DRAWN = torch.Generator().manual_seed(0)
@@ -24,14 +25,44 @@ def pieces(outputs, weights=(1.0, 1.0)):
     return [SimpleNamespace(parts=[Part(z, y)], batch=SimpleNamespace(weight=weight)) for z, y, weight in halves]
 
 
-def regression(outputs, **options):
-    return Regression.of(pieces(outputs, **options), WARM)
+def regression(outputs, order=1.0, **options):
+    return Regression.of(pieces(outputs, **options), WARM, order)
 
 
-def test_scores_are_found_from_their_evidence():
-    found = regression(evidence(Z @ TRUTH.T, WARM)).fitted(START, ridge=0.0, constant=True)
-    scores = Z.double() @ found.T
-    torch.testing.assert_close(evidence(scores, WARM), evidence(Z @ TRUTH.T, WARM).double(), atol=1e-3, rtol=1e-3)
+@pytest.mark.parametrize("order", [1.0, 1.2, 1.5, 2.0])
+def test_scores_are_found_from_their_evidence(order):
+    wanted = evidence(Z @ TRUTH.T, WARM, order)
+    found = regression(wanted, order).fitted(START, ridge=0.0, constant=True)
+    torch.testing.assert_close(evidence(Z.double() @ found.T, WARM, order), wanted.double(), atol=2e-3, rtol=2e-3)
+
+
+def test_of_order_two_it_is_least_squares_where_nothing_overshoots():
+    """The slow twin: normal equations, of scores that stay on the simplex because what is wanted is all but even."""
+    wanted = evidence(0.2 * Z @ TRUTH.T, WARM)
+    found = regression(wanted, order=2.0).fitted(START, ridge=0.0, constant=True)
+    solved = torch.linalg.lstsq(Z.double(), wanted.double()).solution
+    own = Z.double() @ found.T
+    assert float((evidence(own, WARM, 2.0) - (own - own.mean(1, keepdim=True))).abs().max()) < 1e-9  # none overshoots
+    torch.testing.assert_close(own - own.mean(1, keepdim=True), Z.double() @ solved, atol=1e-3, rtol=1e-3)
+
+
+def test_of_order_two_to_overshoot_costs_nothing():
+    sure = torch.tensor([[1.0, 0.0, 0.0]]).double()
+    far = Regression(torch.ones(1, 1).double(), sure, torch.ones(1).double(), WARM, 2.0)
+    scores = torch.tensor([[9.0], [-3.0], [-4.0]]).double() * far.scale
+    assert far.loss(scores) == far.loss(2 * scores)
+    assert far.loss(-scores) > far.loss(scores) + 1
+
+
+@pytest.mark.parametrize("order", [1.0, 1.2, 1.5, 2.0])
+def test_the_slope_of_the_loss_is_how_far_shares_are_from_what_is_wanted(order):
+    own = regression(evidence(Z @ TRUTH.flip(0).T, WARM), order)
+    matrix = TRUTH.double().requires_grad_()
+    (slope,) = torch.autograd.grad(own.loss(matrix), matrix)
+    found = entmax(own.features @ TRUTH.double().T / own.scale, order)
+    expected = (own.counts[:, None] * (found - own.shares)).T @ own.features / own.scale
+    torch.testing.assert_close(slope, expected)
+    assert torch.autograd.gradcheck(own.loss, (matrix,), atol=1e-4)
 
 
 def test_a_mean_of_evidence_is_a_mean_of_probabilities():
@@ -48,7 +79,7 @@ def test_it_is_the_minimum_of_loss_and_ridge(ridge):
     fast = regression(given, weights=(3.0, 1.0)).fitted(START, ridge=ridge, constant=True)
     often = torch.cat([Z[:30], Z[:30], Z[:30], Z[30:]]).double()
     shares = (often.float() @ TRUTH.T / WARM).softmax(1).double()
-    size = often[:, :4].square().mean() * (shares * (1 - shares)).mean() / (2 * WARM**2)
+    size = (often - often.mean(0))[:, :4].square().mean() * (shares * (1 - shares)).mean() / (2 * WARM**2)
     slow = START.double().clone().requires_grad_()
     for _ in range(3_000):
         loss = -(shares * (often @ slow.T / WARM).log_softmax(1)).sum(1).mean()
