@@ -14,6 +14,7 @@ from typing import Any
 from transfuse import InputError
 
 from .catalogue import EXPERIMENTS
+from .profiles import PROFILES as SETTINGS
 from .records import Cell
 from .rows import CONTROLS
 from .tables import markdown
@@ -29,6 +30,7 @@ GIVEN = {
     "With 100 unlabeled inputs": ("control-100", ("refit-100", "selection-100")),
     "Without data": ("control", ("refit", "selection", "auto")),
 }
+KINDS = (("Parents that know different things", True), ("Parents of one task", False))
 HEAD = ["", "pairs", "better parent", "one parent, last layer refitted", "couplings only", "fused", "ensemble",
         "gain over what is kept"]  # fmt: skip
 
@@ -46,19 +48,34 @@ def filled(page: str, found: Sequence[Line]) -> str:
 
 
 def comparison(found: Sequence[Line]) -> str:
-    """For each number of inputs a table: what is kept, what is fused, and the gain."""
+    """For each number of inputs a table of each kind of parents: what is kept, what is fused, and the gain."""
     parts = []
     for title, (control, fusions) in GIVEN.items():
-        rows: dict[str, list[str]] = {}  # by title
+        rows: dict[str, tuple[Cell, list[str]]] = {}  # by title
         for profile in PROFILES:
-            own: dict[str, list[str]] = {}
+            own: dict[str, tuple[Cell, list[str]]] = {}
             for cell, lines in _cells([line for line in found if line["profile"] == profile and "error" not in line]):
                 if (row := _row(cell, lines, control, fusions)) is not None:
                     # What two experiments have in common stands once, by the one that has more pairs.
-                    own[cell.title] = max(own.get(cell.title, row), row, key=lambda each: int(each[1]))
-            rows |= {title: row for title, row in own.items() if title not in rows}
-        parts += [f"\n### {title}\n\n{markdown([HEAD, *rows.values()])}"] if rows else []
+                    best = own.get(cell.title, (cell, row))
+                    own[cell.title] = max(best, (cell, row), key=lambda each: int(each[1][1]))
+            rows |= {name: each for name, each in own.items() if name not in rows}
+        tables = [(kind, [row for cell, row in rows.values() if _differ(cell) is differ]) for kind, differ in KINDS]
+        tables = [(kind, table) for kind, table in tables if table]
+        parts += [f"\n### {title}\n"] if tables else []
+        parts += [f"\n#### {kind}\n\n{markdown([HEAD, *table])}" for kind, table in tables]
     return "".join(parts)
+
+
+def _alike(cell: Cell) -> bool:
+    """Whether the parents count alike: curves by other proportions are in the results."""
+    return cell.weights is None or len(set(cell.weights)) == 1
+
+
+def _differ(cell: Cell) -> bool:
+    """Whether the parents have seen different things."""
+    settings = SETTINGS["paper"].settings
+    return len({settings[name].data.skill for name in cell.settings}) > 1
 
 
 def _cells(found: Sequence[Line]) -> Iterator[tuple[Cell, dict[str, Accuracies]]]:
@@ -68,7 +85,7 @@ def _cells(found: Sequence[Line]) -> Iterator[tuple[Cell, dict[str, Accuracies]]
     """
     for name, experiment in EXPERIMENTS.items():
         kept: dict[object, dict[str, dict[int, float]]] = {}
-        for cell in experiment.cells:
+        for cell in filter(_alike, experiment.cells):
             rows: dict[str, dict[int, float]] = {}
             for line in found:
                 if (line["experiment"], line["cell"]) == (name, cell.title) and "accuracy" in line["metrics"]:

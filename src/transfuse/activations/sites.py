@@ -25,6 +25,7 @@ from torch.utils import _pytree as pytree
 from ..modules import live_tensors
 from .attending import ATTENTION, SOFTMAX, pattern_of
 from .moves import DROPOUTS, MOVES, Moved, opened
+from .pooling import pooled
 from .recurrence import CELLS, STEPS, Recurrence, Unrolled, layers, slopes
 from .replaying import KEPT, Replay
 from .resuming import Lost, Resumption
@@ -318,6 +319,8 @@ class _Observer(TorchFunctionMode):
             make = partial(_blank, make)
             if self.replay:
                 self.replay.full = True  # these are not to be kept
+        if name == "max_pool2d":
+            make = partial(pooled, make)
         return self.replay.result(make) if self.replay and name in KEPT else make()
 
     def _part(
