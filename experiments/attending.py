@@ -68,7 +68,8 @@ def _cells(name: str, kind: Kind) -> Iterator[Cell]:
     yield Cell(kind.title, (name,), ("base", *rows), family=CONDITIONS["same"])
     yield Cell(f"{kind.title}, three", (name,), ("base", *rows), 3, family=CONDITIONS["three"])
     pair = (f"{name}-halves-a", f"{name}-halves-b")
-    yield Cell(f"{kind.title}, halves", pair, ("first", "second", *rows), family=CONDITIONS["halves"])
+    halves = ("first", "second", *rows, "distilled-500")  # where a fusion pays, a short training is worth its time
+    yield Cell(f"{kind.title}, halves", pair, halves, family=CONDITIONS["halves"])
 
 
 SETTINGS = dict(pair for name, kind in KINDS.items() for pair in _settings(name, kind))
