@@ -88,6 +88,16 @@ def test_it_is_the_minimum_of_loss_and_ridge(ridge):
     torch.testing.assert_close(fast, slow.detach(), atol=2e-3, rtol=2e-3)
 
 
+@pytest.mark.parametrize("order", [1.0, 1.3, 2.0])
+def test_shares_that_rounding_makes_negative_do_no_harm(order):
+    """1.1 is no number of single precision: what is nothing comes back as a little less."""
+    sure = evidence(300 * Z @ TRUTH.T, 1.1)
+    assert float((sure.double() / 1.1 + 1).min()) < 0
+    own = Regression.of(pieces(sure), 1.1, order)
+    assert float(own.shares.min()) == 0
+    assert bool(own.fitted(START, constant=True).isfinite().all())
+
+
 def test_a_layer_that_gives_it_already_stays_as_it_is():
     found = regression(evidence(Z @ TRUTH.T, WARM)).fitted(TRUTH, constant=True)
     torch.testing.assert_close(found, TRUTH.double(), atol=1e-5, rtol=1e-5)

@@ -92,7 +92,7 @@ def shares_of(evidence: Tensor, temperature: float) -> Tensor:
         >>> torch.allclose(shares_of(evidence(scores, 2.0), 2.0), (scores / 2.0).softmax(-1))
         True
     """
-    return (evidence / temperature + 1) / evidence.shape[-1]
+    return ((evidence / temperature + 1) / evidence.shape[-1]).clamp_min(0)  # rounding may leave less than nothing
 
 
 AIMS: dict[str, Aim] = {
