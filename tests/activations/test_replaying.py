@@ -38,12 +38,12 @@ def test_only_what_comes_after_a_change_is_computed_again(monkeypatch):
         Replay, "result", lambda self, make: result(self, lambda: computed.append(make.func.__name__) or make())
     )
     for change, expected in (
-        (None, ["conv2d", "conv2d", "max_pool2d", "linear"]),
+        (None, ["conv2d", "conv2d", "pooled", "linear"]),
         (None, []),
         (model.last.bias, ["linear"]),
-        (model.norm.running_mean, ["max_pool2d", "linear"]),
-        (model.two.weight, ["conv2d", "max_pool2d", "linear"]),
-        (model.one.bias, ["conv2d", "conv2d", "max_pool2d", "linear"]),
+        (model.norm.running_mean, ["pooled", "linear"]),
+        (model.two.weight, ["conv2d", "pooled", "linear"]),
+        (model.one.bias, ["conv2d", "conv2d", "pooled", "linear"]),
     ):
         if change is not None:
             changed(change)

@@ -44,7 +44,7 @@ def test_what_comes_before_a_site_is_not_computed(monkeypatch):
     for name, expected in (
         ("one.weight", ["conv2d"]),
         ("two.weight", ["conv2d", "conv2d"]),
-        ("last.weight", ["conv2d", "max_pool2d", "linear"]),
+        ("last.weight", ["conv2d", "pooled", "linear"]),
         ("last.weight", ["linear"]),
     ):
         called.clear()
