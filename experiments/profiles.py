@@ -51,7 +51,7 @@ CPU_EPOCHS = {
 }
 # Batch norm makes training faster, and its epochs dearer.
 CPU_IMAGE_EPOCHS = {"cifar10-vgg11-norm": 4, "cifar10-resnet18": 5, "cifar10-resnet18-norm": 3}
-# What two cores train in half an hour or less, to an accuracy that a reader would use: epochs, rate, width.
+# What one core trains in half an hour to an hour, to an accuracy that a reader would use: epochs, rate, width.
 HOURS = {
     "cifar10-vgg11": (30, 0.05, 32),
     "cifar10-resnet18": (16, 0.05, 16),
