@@ -68,8 +68,8 @@ def evidence(scores: Tensor, temperature: float, order: float = 1.0) -> Tensor:
     Example:
         >>> evidence(torch.tensor([[3.0, 1.0, -10.0]]), temperature=2.0)
         tensor([[ 2.3815, -0.3881, -1.9934]])
-        >>> evidence(torch.tensor([[3.0, 1.0, -10.0]]), temperature=2.0, order=2.0)
-        tensor([[ 3.,  1., -2.]])
+        >>> evidence(torch.tensor([[3.0, 1.0, -10.0]]), temperature=2.0, order=1.5)
+        tensor([[ 2.1990, -0.1990, -2.0000]])
     """
     classes = scores.shape[-1]
     return temperature * (classes * entmax(scores / scale_of(temperature, order, classes), order) - 1)
