@@ -37,6 +37,21 @@ def test_selection_counts_before_the_refit_where_it_was_measured():
     assert "**-10.00**" in comparison(own)
 
 
+def test_parents_that_know_different_things_have_a_table_of_their_own():
+    own = lines(better=(50.0,), control_500=(50.0,), refit_500=(60.0,))
+    one = lines("MNIST MLPNet", "table1", better=(98.0,), control_500=(98.0,), refit_500=(98.0,))
+    text = comparison([*one, *own])
+    different, same = text.index("#### Parents that know different things"), text.index("#### Parents of one task")
+    assert different < text.index(f"| {CELL} |") < same < text.index("| MNIST MLPNet |")
+
+
+def test_of_a_curve_by_proportions_the_even_ones_are_shown():
+    rows = {"better": (50.0,), "control_500": (50.0,), "selection_500": (60.0,)}
+    own = [line for share in ("0.2", "0.5") for line in lines(f"MLPNet, {share}", "heterogeneous", **rows)]
+    assert "| MLPNet, 0.5 |" in comparison(own)
+    assert "| MLPNet, 0.2 |" not in comparison(own)
+
+
 def test_what_has_no_control_has_no_line():
     assert comparison(lines(better=(50.0,), refit_500=(60.0,))) == ""
 

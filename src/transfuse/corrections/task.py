@@ -329,15 +329,16 @@ def aiming(task: Task, aim: str) -> tuple[Task, str]:
         return task, ""
     ends = task.outputs()
     found = answers(outputs for _, outputs in task.parents_outputs()) if ends else None
-    if aim == AUTO_AIM and (found is None or not found.differ):
+    asked = aim != AUTO_AIM
+    if not asked and (found is None or not found.differ):
         return task, ""
-    asked, aim = aim, EVIDENCE if aim == AUTO_AIM else aim
+    aim = aim if asked else EVIDENCE
     if found is None and AIMS[aim].needs_classes:
         raise InputError(f"aim is {aim!r}, but outputs are no class scores of a last layer; use {MEAN}")
     own = replace(task, aim=aim, ends=ends)
     if found is not None:
         own = replace(own, temperature=found.temperature, order=found.order)
-    return own, str(found) if asked == AUTO_AIM else "as asked for"
+    return own, "as asked for" if asked else str(found)
 
 
 def carried_along(matrix: Tensor, values: Tensor, axis: int) -> Tensor:

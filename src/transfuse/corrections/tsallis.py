@@ -1,7 +1,7 @@
 """Entmax: from scores to shares of classes, between a softmax and a projection.
 
-The shares q of scores z are those that maximise z'q plus an entropy of order alpha (Tsallis's; equations 9 and 10 of
-Peters, Niculae and Martins, 2019, "Sparse sequence-to-sequence models"). Of order 1 that is a softmax, of order 2 the
+The shares q of scores z are those that maximise z'q plus an entropy of some order (Tsallis's; Peters, Niculae and
+Martins, 2019, "Sparse sequence-to-sequence models"). Of order 1 that is a softmax, of order 2 the
 point of the simplex that is nearest to the scores. With the order the shares become a straighter function of the
 scores: of order 2 they *are* the scores, wherever these are shares already.
 
