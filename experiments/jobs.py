@@ -27,18 +27,28 @@ PICTURED = 0  # the group whose planes are measured; barriers are of all
 
 @dataclass(frozen=True)
 class Job:
-    """One row of one cell, for one group of base networks."""
+    """One row of one cell, for one group of base networks.
+
+    Args:
+        experiment: Its name.
+        profile: Its name.
+        cell: The column of the table.
+        row: Its name.
+        group: The number of the group.
+        mixed: Whether base networks are trained in mixed precision, whatever the profile says.
+    """
 
     experiment: str
     profile: str
     cell: Cell
     row: str
     group: int
+    mixed: bool = False
 
     @property
     def members(self) -> list[tuple[str, Setting, int]]:
         """Name, setting and seed of each base network."""
-        return members(self.cell, self.profile, self.group)
+        return members(self.cell, self.profile, self.group, mixed=self.mixed)
 
     @property
     def target(self) -> Build | None:
@@ -64,7 +74,7 @@ class Job:
 
     def configuration(self) -> dict[str, Any]:
         """All that decides the result, beside base networks from elsewhere."""
-        return configuration(self.cell, self.row, self.profile, self.group)
+        return configuration(self.cell, self.row, self.profile, self.group, mixed=self.mixed)
 
     def key(self, identities: Sequence[str]) -> str:
         """The name of the result, given what the base networks are."""
@@ -87,20 +97,23 @@ class Job:
         return found
 
 
-def members(cell: Cell, profile: str, group: int) -> list[tuple[str, Setting, int]]:
+def settings_of(cell: Cell, profile: str, *, mixed: bool = False) -> list[Setting]:
+    """The settings of a cell, in the order of their names; in mixed precision if that is asked for."""
+    found = [PROFILES[profile].settings[name] for name in cell.settings]
+    return [each.in_mixed_precision() for each in found] if mixed else found
+
+
+def members(cell: Cell, profile: str, group: int, *, mixed: bool = False) -> list[tuple[str, Setting, int]]:
     """Base networks of a group: seeds follow each other, and no two groups share one."""
-    settings = PROFILES[profile].settings
-    found = []
-    for number in range(cell.models):
-        name = cell.settings[number % len(cell.settings)]
-        found.append((name, settings[name], group * cell.models + number))
+    known = list(zip(cell.settings, settings_of(cell, profile, mixed=mixed), strict=True))
+    found = [(*known[number % len(known)], group * cell.models + number) for number in range(cell.models)]
     return found[::-1] if cell.turns and group % 2 else found
 
 
-def configuration(cell: Cell, row: str, profile: str, group: int) -> dict[str, Any]:
+def configuration(cell: Cell, row: str, profile: str, group: int, *, mixed: bool = False) -> dict[str, Any]:
     """A plain record of all choices."""
     chosen = PROFILES[profile]
-    settings = [chosen.settings[name] for name in cell.settings]
+    settings = settings_of(cell, profile, mixed=mixed)
     plain = as_plain(
         {
             "row": _recorded(ROWS[row]),
@@ -142,6 +155,8 @@ def jobs(
     seeds: Sequence[int] | None = None,
     cells: Sequence[str] = (),
     rows: Sequence[str] = (),
+    *,
+    mixed: bool = False,
 ) -> list[Job]:
     """All jobs of an experiment, group by group.
 
@@ -151,6 +166,7 @@ def jobs(
         seeds: Numbers of groups; None for those that the profile says.
         cells: Only cells with one of these texts in their titles; a text that is a whole title means that cell alone.
         rows: Only these rows.
+        mixed: Whether base networks are trained in mixed precision, whatever the profile says.
     """
     problems = [f"no row is called {row!r}; the rows: {', '.join(ROWS)}" for row in rows if row not in ROWS]
     if experiment not in EXPERIMENTS:
@@ -161,7 +177,7 @@ def jobs(
         raise InputError("\n".join(problems))
     all_cells = EXPERIMENTS[experiment].cells
     return [
-        Job(experiment, profile, cell, row, group)
+        Job(experiment, profile, cell, row, group, mixed)
         for cell in (_named(all_cells, cells) if cells else all_cells[: PROFILES[profile].cells])
         for group in (groups(cell, profile) if seeds is None else seeds)
         for row in cell.rows

@@ -54,10 +54,12 @@ CPU_IMAGE_EPOCHS = {"cifar10-vgg11-norm": 4, "cifar10-resnet18": 5, "cifar10-res
 # What one core trains in half an hour to an hour, to an accuracy that a reader would use: epochs, rate, width.
 HOURS = {
     "cifar10-vgg11": (30, 0.05, 32),
-    "cifar10-resnet18": (16, 0.05, 16),
+    "cifar10-resnet18": (16, 0.1, 16),
     "cifar10-resnet18-norm": (10, 0.1, 16),
     "cifar10-resnet20": (20, 0.1, 16),
 }
+# Without norms: a cycle of three epochs ends at 66 % of the validation images instead of 47.
+AS_SHORTCUTS = ("cifar10-resnet18",)
 VECTORS = {"rnn": 100, "lstm": 50}
 SKILLS = {"a": Skill(4, True, 0.1), "b": Skill(4, False, 0.9)}
 
@@ -176,7 +178,7 @@ def _hours(name: str) -> Setting:
     setting = PAPER[name]
     training = replace(
         setting.training, rate=rate, epochs=epochs, decay=5e-4, schedule="cycle", milestones=(), factor=1.0, clip=2.0,
-        keep="last",
+        keep="last", initial="shortcuts" if name in AS_SHORTCUTS else "layers",
     )  # fmt: skip
     network = Build(setting.network.name, {**setting.network.sizes, "width": width})
     return replace(setting, network=network, training=training, networks=6)

@@ -142,6 +142,8 @@ class Training:
         keep: The network of the `last` epoch, or of the `best` by validation accuracy.
         precision: Of products and convolutions: `single`, or `mixed`, which rounds what they multiply to bfloat16 and
             is twice as fast where processors know it; weights are kept in single precision.
+        initial: How weights begin: as the `layers` of PyTorch make them, or so that residual blocks begin as their
+            `shortcuts`.
     """
 
     optimiser: Literal["sgd", "adam"]
@@ -157,11 +159,12 @@ class Training:
     augment: bool = False
     keep: Literal["last", "best"] = "last"
     precision: Literal["single", "mixed"] = "single"
+    initial: Literal["layers", "shortcuts"] = "layers"
 
     def choices(self) -> dict[str, Any]:
-        """All that is chosen, as JSON has it; the precision is said only if it is not the usual one."""
-        chosen = dict(as_plain(self))
-        return chosen if self.precision == "mixed" else {name: x for name, x in chosen.items() if name != "precision"}
+        """All that is chosen, as JSON has it; precision and initial weights are said only if they are not the usual."""
+        usual = {"precision": "single", "initial": "layers"}
+        return {name: value for name, value in as_plain(self).items() if usual.get(name, ...) != value}
 
 
 @dataclass(frozen=True)
@@ -216,6 +219,11 @@ class Setting:
         if not isinstance(self.data.skill, Dirichlet):
             return self.data
         return replace(self.data, skill=replace(self.data.skill, draw=seed // self.data.skill.parts))
+
+    def in_mixed_precision(self) -> Setting:
+        """The same networks, trained with products rounded to bfloat16, and so where they start."""
+        start = self.start and replace(self.start, setting=self.start.setting.in_mixed_precision())
+        return replace(self, training=replace(self.training, precision="mixed"), start=start)
 
     def choices(self) -> dict[str, Any]:
         """All that is chosen, as JSON has it; where a training starts is said only if it is a trained network."""

@@ -102,6 +102,20 @@ def test_keys_tell_jobs_and_networks_apart():
     assert chosen[0].key(["a", "b"]) != chosen[0].key(["a", "c"])
 
 
+def test_mixed_precision_is_another_configuration_of_all_networks_and_of_those_they_start_from():
+    def precisions(job):
+        settings = [setting for _, setting, _ in job.members]
+        starts = [setting.start.setting for setting in settings if setting.start]
+        return {setting.training.precision for setting in settings + starts}
+
+    cell = ["MNIST CNN, common"]
+    (usual,), (mixed,) = (jobs("different", "cpu", [0], cell, ["better"], mixed=each) for each in (False, True))
+    assert precisions(usual) == {"single"}
+    assert precisions(mixed) == {"mixed"}
+    assert usual.key(["a", "b"]) != mixed.key(["a", "b"])
+    assert any("training.precision mixed" in text for text in mixed.deviations())
+
+
 def test_a_whole_title_means_one_cell_and_a_part_of_it_all_that_have_it() -> None:
     def titles(*texts: str) -> list[str]:
         return list(dict.fromkeys(job.cell.title for job in jobs("many", "cpu", [0], texts)))

@@ -1,6 +1,7 @@
 """A killed training ends as one that was left alone; base networks are kept by configuration, or come as files."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
@@ -74,6 +75,19 @@ def test_mixed_precision_makes_another_network_with_weights_in_single_precision(
         assert ours.dtype == torch.float32
         assert not torch.equal(ours, theirs)
         assert (ours - theirs).norm() < 0.1 * theirs.norm()
+
+
+def test_plain_networks_begin_as_their_shortcuts_and_others_as_before():
+    setting = PROFILES["smoke"].settings["cifar10-resnet18"]
+    chosen = replace(setting, training=replace(setting.training, initial="shortcuts"))
+    assert "initial" not in setting.choices()["training"], "networks that were trained before it was a choice"
+    assert kept_at(chosen, 0, Path()) != kept_at(setting, 0, Path())
+    usual, begun = Course(setting, 0, "cpu").model, Course(chosen, 0, "cpu").model
+    x = torch.rand(2, 4, 32, 32)
+    for stage in begun.stages:
+        for block in stage:
+            assert torch.equal(block(x), x := block.skip(x).relu())
+    assert all(block.conv2.weight.any() for stage in usual.stages for block in stage)
 
 
 def test_training_leaves_the_random_state_alone(tmp_path):
