@@ -142,8 +142,8 @@ class Training:
         keep: The network of the `last` epoch, or of the `best` by validation accuracy.
         precision: Of products and convolutions: `single`, or `mixed`, which rounds what they multiply to bfloat16 and
             is twice as fast where processors know it; weights are kept in single precision.
-        initial: How weights begin: as the `layers` of PyTorch make them, or so that residual blocks begin as their
-            `shortcuts`.
+        initial: How weights begin: as the `layers` of PyTorch make them, or by `he` (He et al. 2015), so that a signal
+            keeps its size from layer to layer.
     """
 
     optimiser: Literal["sgd", "adam"]
@@ -159,7 +159,7 @@ class Training:
     augment: bool = False
     keep: Literal["last", "best"] = "last"
     precision: Literal["single", "mixed"] = "single"
-    initial: Literal["layers", "shortcuts"] = "layers"
+    initial: Literal["layers", "he"] = "layers"
 
     def choices(self) -> dict[str, Any]:
         """All that is chosen, as JSON has it; precision and initial weights are said only if they are not the usual."""

@@ -108,8 +108,8 @@ class Course:
         with torch.random.fork_rng():
             torch.manual_seed(seed)
             model = build(setting.network)
-            if setting.training.initial == "shortcuts":
-                begin_as_shortcuts(model)
+            if setting.training.initial == "he":
+                keep_signals(model)
             # Convolutions on two cores are up to 1.6 times as fast with the channels last; others do not mind.
             self.model = model.to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.training, self.device = setting.training, device
@@ -204,17 +204,17 @@ def augmented(images: Tensor, random: torch.Generator) -> Tensor:
     return shifted
 
 
-def begin_as_shortcuts(model: nn.Module) -> None:
-    """Give convolutions weights by which a deep network learns without norms, in place.
+def keep_signals(model: nn.Module) -> None:
+    """Give convolutions weights by which a deep network without norms learns from the first step on, in place.
 
-    Variances by He et al. (2015, arXiv:1502.01852), so that a signal keeps its size from layer to layer, and zeros at
-    the end of each residual branch, so that a block begins as its shortcut, as in Fixup (Zhang, Dauphin and Ma 2019,
-    arXiv:1901.09321), whose scalars would make other networks of them.
+    Their variances are by He et al. (2015, arXiv:1502.01852): a signal keeps its size from layer to layer. The end of
+    a residual branch begins with zeros, so that a block begins as its shortcut and does not add to the signal, as in
+    Fixup (Zhang, Dauphin and Ma 2019, arXiv:1901.09321), whose scalars would make other networks of them.
 
     Example:
         >>> from experiments.records import Build
         >>> plain = build(Build("resnet18_plain", {"width": 2}))
-        >>> begin_as_shortcuts(plain)
+        >>> keep_signals(plain)
         >>> bool(plain.stages[0][0].conv1.weight.any()), bool(plain.stages[0][0].conv2.weight.any())
         (True, False)
     """

@@ -77,9 +77,9 @@ def test_mixed_precision_makes_another_network_with_weights_in_single_precision(
         assert (ours - theirs).norm() < 0.1 * theirs.norm()
 
 
-def test_plain_networks_begin_as_their_shortcuts_and_others_as_before():
+def test_networks_without_norms_begin_as_their_shortcuts_and_others_as_before():
     setting = PROFILES["smoke"].settings["cifar10-resnet18"]
-    chosen = replace(setting, training=replace(setting.training, initial="shortcuts"))
+    chosen = replace(setting, training=replace(setting.training, initial="he"))
     assert "initial" not in setting.choices()["training"], "networks that were trained before it was a choice"
     assert kept_at(chosen, 0, Path()) != kept_at(setting, 0, Path())
     usual, begun = Course(setting, 0, "cpu").model, Course(chosen, 0, "cpu").model
