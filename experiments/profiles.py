@@ -53,10 +53,10 @@ CPU_EPOCHS = {
 CPU_IMAGE_EPOCHS = {"cifar10-vgg11-norm": 4, "cifar10-resnet18": 5, "cifar10-resnet18-norm": 3}
 # What one core trains in half an hour to an hour, to an accuracy that a reader would use: epochs, rate, width.
 HOURS = {
-    "cifar10-vgg11": (30, 0.05, 32),
-    "cifar10-resnet18": (16, 0.1, 16),
+    "cifar10-vgg11": (24, 0.05, 32),
+    "cifar10-resnet18": (24, 0.1, 16),
     "cifar10-resnet18-norm": (10, 0.1, 16),
-    "cifar10-resnet20": (20, 0.1, 16),
+    "cifar10-resnet20": (30, 0.1, 16),
 }
 # Without norms, on validation images: a cycle of four epochs ends at 71 % instead of 50 (VGG11), one of three at 66
 # instead of 47 (ResNet18).
