@@ -95,14 +95,14 @@ def test_auto_takes_the_one_that_is_nearest_to_the_parents_mean_and_says_so(fusi
     assert task.disagreement(result.eval()) == pytest.approx(said.disagreement[said.method])
 
 
-@pytest.mark.parametrize(("data", "tried"), [(True, ["selection"]), (False, ["refit", "selection"])])
-def test_without_data_a_correction_must_leave_less_before_no_more_is_tried(fusion, monkeypatch, data, tried):
+@pytest.mark.parametrize(("drawn", "tried"), [(False, ["selection"]), (True, ["refit", "selection"])])
+def test_on_drawn_images_a_correction_must_leave_less_before_no_more_is_tried(fusion, monkeypatch, drawn, tried):
     monkeypatch.setattr(choose, "CLEAR", 1.0)
-    monkeypatch.setattr(choose, "CLEAR_WITHOUT_DATA", 0.0)
+    monkeypatch.setattr(choose, "CLEAR_OF_DRAWN", 0.0)
     batches = transfuse.activations.Batches.of(X)
     units = Units(fusion.layout, fusion.aligned)
-    start = Uncorrected(fusion.model, fusion.aligned, [0.5, 0.5], batches, units=units)
-    _, done = ChosenCorrection.of("auto").made(start, lambda *stage: None, data=data)
+    start = Uncorrected(fusion.model, fusion.aligned, [0.5, 0.5], batches, units=units, drawn=drawn)
+    _, done = ChosenCorrection.of("auto").made(start, lambda *stage: None, data=False)
     assert set(done.disagreement) == {"none", *tried}
 
 

@@ -9,7 +9,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 import transfuse
 from transfuse.activations import Batches
-from transfuse.corrections import NONE, Uncorrected, Units, best_of, candidates
+from transfuse.corrections import NONE, Uncorrected, Units, best_of, candidates, chosen
 from transfuse.errors import InputError
 from transfuse.fusing.correcting import Parents
 from transfuse.modules import Arguments
@@ -292,6 +292,23 @@ def test_there_are_as_many_images_as_the_effort_goes(samples, expected, monkeypa
     asked = transfuse.synthetic_inputs(models, example, samples=200)  # whoever asks gets it
     assert sum(len(args[0]) for args, _ in asked.data) == 200
     assert not torch.equal(asked.data[0][0][0], drawn_inputs(models, Arguments.of(example), samples=200).data[0][0][0])
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "drawn"), [("lenet", False, True), ("lenet", True, False), ("lstm_packed", False, False)]
+)
+def test_a_correction_knows_whether_all_its_inputs_are_drawn_images(name, data, drawn, monkeypatch):
+    """What is learnt from those need not hold for others, so more corrections are tried."""
+    starts = []
+
+    def noted(rows, start, *args, **options):
+        starts.append(start)
+        return best_of(rows, start, *args, **options)
+
+    monkeypatch.setattr(chosen, "best_of", noted)
+    models, inputs = [another(name, seed).float() for seed in (0, 1)], named(name).inputs()
+    transfuse.fuse(models, inputs, layout=layout_of(name), restarts=0, data=inputs if data else None, correct="refit")
+    assert [each.drawn for each in starts] == [drawn]
 
 
 def test_dicts_and_keyword_arguments():

@@ -79,7 +79,7 @@ class ChosenCorrection:
         if not rows:
             able = " or ".join(_able_to_carry(start.model))
             return start.model, Corrected(NONE, note=MERGED.format(able=able))
-        own = replace(start, aim=self.aim, seed=self.seed, only_synthetic=not data)
+        own = replace(start, aim=self.aim, seed=self.seed)
         return best_of(rows, own, watch, forced=self.row is not None)
 
     def _rows(self, model: nn.Module, *, data: bool) -> Sequence[str]:

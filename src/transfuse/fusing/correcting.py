@@ -147,6 +147,9 @@ def _corrected_by(
         return fused, Corrected(NONE, note="one model has no mean to come nearer to")
     models = parents.scaled() if carried else parents.aligned
     units = Units(parents.layout, models, parents.couplings) if carried else parents.units(fused)
-    start = Uncorrected(fused, models, parents.weights, batches, synthetic=beside, units=units, carried=carried)
+    drawn = inputs.data is None and inputs.synthetic.drawn
+    start = Uncorrected(
+        fused, models, parents.weights, batches, synthetic=beside, units=units, carried=carried, drawn=drawn
+    )
     with watching(progress, "correcting") as watch:
         return chosen.made(start, watch, data=inputs.data is not None)

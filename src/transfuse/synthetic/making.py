@@ -113,12 +113,14 @@ class SyntheticInputs:
             difference for other networks.
         chosen: Which images or texts they are, and why; or which classes noise shows to which model, where these know
             different ones.
+        drawn: Whether they are images that were drawn.
     """
 
     batches: Batches | None = None
     why_not: str = ""
     matching: Batches | None = None
     chosen: str = ""
+    drawn: bool = False
 
     @staticmethod
     def of(  # noqa: PLR0913
@@ -164,7 +166,7 @@ class SyntheticInputs:
                 found = _inverted(models, drawn, budget, too_long, progress, apart=apart, tell=not data)
             else:
                 kept = -(-drawn.count * MATCHING // max(budget.images, MATCHING))
-                found = SyntheticInputs(drawn, too_long, matching=_first(drawn, kept))
+                found = SyntheticInputs(drawn, too_long, matching=_first(drawn, kept), drawn=True)
                 if not data and shows_something(images.like):
                     found = replace(found, batches=_judged(drawn, example), chosen=BY_EXAMPLE)
             assert found.batches is not None, "there are inputs, though maybe of less use"
