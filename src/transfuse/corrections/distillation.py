@@ -24,8 +24,12 @@ from ..modules import tensors_in, twin_of
 from .task import Task
 
 STEPS = 200  # of the training
-RATE = 3e-4  # of Adam at the first step; it falls to zero along a cosine. At 1e-3 well-trained ResNets got worse
-RATE_OF_TEXTS = 1e-3  # the same for language models, which come nearer to their parents by it
+# Of Adam at its highest, relative to the size of each tensor (the root of its mean square): one rate serves networks
+# whose weights are of other sizes, as layer-wise rates do in large batches (You et al. 2017, arXiv:1708.03888).
+RATE = 0.02
+RISING = 0.1  # share of the steps in which the rate rises from nothing, since Adam's first ones go by little
+BETAS = (0.9, 0.95)  # of Adam: what it remembers of the squares must be much shorter than the training
+SMALLEST_SIZE = 1e-3  # of a tensor, so that one of zeros may move too
 SITES = 1.0  # how much all sites together count, where the outputs count 1
 SHIFT = 0.125  # of the height and the width of an image: how far it is shifted at most
 MIXED = 0.5  # share of the inputs that are mixed with another one
@@ -50,11 +54,12 @@ def _train(network: nn.Module, task: Task) -> bool:
     parameters = [each for each in network.parameters() if each.is_floating_point()]
     for each in parameters:
         each.requires_grad_(True)
-    rate = RATE_OF_TEXTS if task.token_scores() else RATE
-    optimiser = torch.optim.Adam(parameters, rate)
+    sizes = [float(each.detach().square().mean().sqrt().clamp_min(SMALLEST_SIZE)) for each in parameters]
+    optimiser = torch.optim.Adam([{"params": [each]} for each in parameters], RATE, betas=BETAS)
     for number, batch in enumerate(_varied_batches(task)):
         task.step(number, STEPS)
-        optimiser.param_groups[0]["lr"] = rate * 0.5 * (1 + math.cos(math.pi * number / STEPS))
+        for group, size in zip(optimiser.param_groups, sizes, strict=True):
+            group["lr"] = size * rate_at((number + 0.5) / STEPS)
         optimiser.zero_grad()
         with torch.enable_grad():
             distance = distance_to_parents(network, task, batch)
@@ -65,6 +70,18 @@ def _train(network: nn.Module, task: Task) -> bool:
     for each in parameters:
         each.requires_grad_(False)
     return all(bool(each.isfinite().all()) for each in parameters)
+
+
+def rate_at(done: float) -> float:
+    """The rate, relative to the size of a tensor, where a share of the training is done: it rises, then falls to zero.
+
+    Example:
+        >>> [round(rate_at(done) / RATE, 3) for done in (0.0, 0.05, 0.1, 0.55, 1.0)]
+        [0.0, 0.5, 1.0, 0.5, 0.0]
+    """
+    if done < RISING:
+        return RATE * done / RISING
+    return RATE * 0.5 * (1 + math.cos(math.pi * (done - RISING) / (1 - RISING)))
 
 
 def distance_to_parents(network: nn.Module, task: Task, batch: Batch) -> Tensor:
