@@ -42,7 +42,7 @@ SELF_EVIDENT = ("base", "ensemble")  # rows whose likeness says nothing
 NOTHING = "\nThere are no results yet: `python -m experiments run all --profile cpu` makes some.\n"
 PROFILES = {
     "paper": "settings of the paper's Appendix F",
-    "hours": "convolutional networks that one core trains in half an hour each, to an accuracy that is of use; "
+    "hours": "networks that one core trains in minutes to half an hour each, to an accuracy that is of use; "
     "deviations from the paper are listed below each table",
     "cpu": "what two cores do in hours; deviations from the paper are listed below each table",
     "smoke": "a test of the program on tiny networks and 8 x 8 digits: **the numbers mean nothing**",
