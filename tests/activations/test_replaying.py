@@ -1,15 +1,16 @@
 """A run that is replayed shows what a run shows that is computed, whatever has changed in between."""
 
 import copy
+from functools import partial
 
 import pytest
 import torch
 from torch import nn
 
-from transfuse.activations import Replay
+from transfuse.activations import Replay, observe
 from transfuse.activations.replaying import Memory
 from zoo import ZOO, livened, named
-from zoo_runs import Convolutions, changed, shown
+from zoo_runs import Convolutions, changed, run, shown
 
 
 @pytest.mark.filterwarnings("ignore:LSTM with projections")
@@ -38,7 +39,8 @@ def test_only_what_comes_after_a_change_is_computed_again(monkeypatch):
         Replay, "result", lambda self, make: result(self, lambda: computed.append(make.func.__name__) or make())
     )
     for change, expected in (
-        (None, ["conv2d", "conv2d", "pooled", "linear"]),
+        # What the network wrote to is computed once more: from then on there are copies.
+        (None, ["conv2d", "conv2d", "pooled", "linear", "conv2d"]),
         (None, []),
         (model.last.bias, ["linear"]),
         (model.norm.running_mean, ["pooled", "linear"]),
@@ -62,6 +64,35 @@ def test_what_there_is_no_room_for_is_computed_again(room):
             torch.testing.assert_close(shown(model, x, replay=replay), shown(model, x), rtol=0, atol=0)
             kept = sum(tensor.nbytes for each in replays for tensor in each.results)
             assert memory.left == room - kept >= 0
+
+
+def test_what_nobody_writes_to_is_not_copied():
+    model, x, replay = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2)), torch.randn(5, 3), Replay()
+    first, second = observe(model, partial(run, x), replay=replay), observe(model, partial(run, x), replay=replay)
+    assert all(kept.result is one.output is other.output
+               for kept, one, other in zip(replay.results, first, second, strict=True))  # fmt: skip
+    assert not replay.memory.written
+
+
+@pytest.mark.parametrize("where", ["first", "second", "both"])
+def test_what_is_written_to_at_times_only_is_right_each_time(where):
+    class Moody(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.one, self.two, self.calls = nn.Linear(3, 4), nn.Linear(4, 4), 0
+
+        def forward(self, x):
+            self.calls += 1
+            x, odd = self.one(x), self.calls % 2
+            x = x.relu_() if odd or where == "both" else x.relu()
+            x = self.two(x)
+            return x.mul_(2.0) if not odd or where != "first" else x * 2.0
+
+    model, x, replay = Moody(), torch.randn(5, 3), Replay()
+    expected = shown(model, x)
+    for _ in range(5):
+        torch.testing.assert_close(shown(model, x, replay=replay), expected, rtol=0, atol=0)
+    assert replay.memory.written
 
 
 def test_tensors_whose_writes_are_not_counted_are_taken_for_changed():

@@ -31,9 +31,9 @@ class Moved:
     steps: tuple[Callable[[Tensor], Tensor], ...]
 
     def back(self, tensor: Tensor, like: Tensor) -> Tensor:
-        """A copy of a tensor of the result's shape, moved back to the shape of the output of the site."""
+        """A tensor of the result's shape, moved back to the shape of the output of the site: itself, or a copy."""
         if not self.steps:
-            return tensor.clone()
+            return tensor
         places = torch.arange(like.numel(), device=like.device).reshape(like.shape)
         for step in self.steps:
             places = step(places)

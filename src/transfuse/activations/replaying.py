@@ -33,9 +33,48 @@ KEPT = frozenset({"linear", *_CONVOLUTIONS, *_POOLS, *STEPS, "scaled_dot_product
 
 @dataclass(eq=False)
 class Memory:
-    """How many more bytes may be kept."""
+    """What a set of runs shares.
+
+    Args:
+        left: How many more bytes may be kept.
+        written: Whether a network was seen to write to what a function gave it: copies are kept from then on.
+    """
 
     left: int = field(default_factory=lambda: MEMORY)
+    written: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Kept:
+    """What a function has given: the tensors themselves, or copies where the network writes to them.
+
+    Args:
+        result: Tensors, in a structure.
+        stamps: How often each had been written to; nothing of copies, to which nobody writes.
+    """
+
+    result: Any
+    stamps: tuple[int, ...] | None
+
+    @staticmethod
+    def of(result: Any, *, copied: bool) -> Kept:
+        """What a function gives, to be kept."""
+        return Kept(_copied(result), None) if copied else Kept(result, stamped(result))
+
+    @property
+    def whole(self) -> bool:
+        """Whether it is as it was given."""
+        return self.stamps is None or self.stamps == stamped(self.result)
+
+    @property
+    def again(self) -> Any:
+        """What the function gives once more."""
+        return _copied(self.result) if self.stamps is None else self.result
+
+    @property
+    def nbytes(self) -> int:
+        """How many bytes all tensors take."""
+        return _size(self.result)
 
 
 @dataclass(eq=False)
@@ -55,7 +94,7 @@ class Replay:
     """
 
     memory: Memory = field(default_factory=Memory)
-    results: list[Any] = field(default_factory=list)
+    results: list[Kept] = field(default_factory=list)
     first: dict[str, int] = field(default_factory=dict)
     stamps: dict[str, tuple[int, int]] = field(default_factory=dict)
     complete: bool = False
@@ -85,7 +124,7 @@ class Replay:
         self._reserve()
         unseen = 0 if self.complete else len(self.results)
         valid = min((self.first.get(name, unseen) for name, _ in changed), default=len(self.results))
-        self.memory.left += sum(_size(result) for result in self.results[valid:])
+        self.memory.left += sum(kept.nbytes for kept in self.results[valid:])
         del self.results[valid:]
         self.first = {name: number for name, number in self.first.items() if number < valid}
         self.stamps, self.complete, self.at = stamps, False, 0
@@ -109,13 +148,18 @@ class Replay:
     def result(self, make: Callable[[], Any]) -> Any:
         """What a function that counts gives: as it was kept, or made now."""
         self.at += 1
-        if self.at <= len(self.results):
-            return _copied(self.results[self.at - 1])
+        kept = self.results[self.at - 1] if self.at <= len(self.results) else None
+        if kept is not None and kept.whole:
+            return kept.again
         made = make()
+        if kept is not None:
+            self.memory.written = True
+            self.results[self.at - 1] = Kept.of(made, copied=True)
+            return made
         gap = self.at > len(self.results) + 1  # what follows one cannot be kept
         self.full = self.full or gap or _size(made) > self.memory.left
         if not self.full:
-            self.results.append(_copied(made))
+            self.results.append(Kept.of(made, copied=self.memory.written))
             self.memory.left -= _size(made)
         return made
 
@@ -138,6 +182,11 @@ class Runs:
         return Runs(Memory(0), found)
 
 
+def stamped(result: Any) -> tuple[int, ...]:
+    """How often each tensor of a result was written to."""
+    return tuple(map(writes, _tensors(result)))
+
+
 def _copied(result: Any) -> Any:
     """A copy, for the network may write to what a function gives it."""
     return result.clone() if isinstance(result, Tensor) else pytree.tree_map_only(Tensor, torch.clone, result)
@@ -145,6 +194,9 @@ def _copied(result: Any) -> Any:
 
 def _size(result: Any) -> int:
     """Bytes of all tensors in a result."""
-    if isinstance(result, Tensor):
-        return result.nbytes
-    return sum(x.nbytes for x in pytree.tree_leaves(result) if isinstance(x, Tensor))
+    return sum(tensor.nbytes for tensor in _tensors(result))
+
+
+def _tensors(result: Any) -> list[Tensor]:
+    """All tensors in a result."""
+    return [result] if isinstance(result, Tensor) else [x for x in pytree.tree_leaves(result) if isinstance(x, Tensor)]

@@ -28,7 +28,7 @@ from .moves import DROPOUTS, MOVES, Moved, opened
 from .pooling import pooled
 from .recurrence import CELLS, STEPS, Recurrence, Unrolled, layers, slopes
 from .replaying import KEPT, Replay
-from .resuming import Lost, Resumption
+from .resuming import Lost, Resumption, writes
 
 CONVOLUTION = ("input", "weight", "bias", "stride", "padding", "dilation", "groups")
 LAYERS = {"linear": ("input", "weight", "bias"), **dict.fromkeys(("conv1d", "conv2d", "conv3d"), CONVOLUTION)}
@@ -144,7 +144,7 @@ def observe(  # noqa: PLR0913
 ) -> list[Seen]:  # fmt: skip
     """The sites of a network in one run, in the order in which it makes them.
 
-    Their tensors are copies, since a network may change its own in place.
+    Their tensors are as they were seen: of a network that writes to its own later on they are copies.
 
     Args:
         model: The network, in evaluation mode.
@@ -169,10 +169,12 @@ def observe_attending(model: nn.Module, call: Callable[[nn.Module], Any]) -> lis
 
 
 def _shown(
-    look: Callable[[], _Observer], model: nn.Module, call: Callable[[nn.Module], Any], *, gradients: bool = False
-) -> list[Seen]:
-    """What an observer sees in one run."""
-    mode = look()
+    look: Callable[..., _Observer], model: nn.Module, call: Callable[[nn.Module], Any], *, gradients: bool = False,
+    copying: bool = False,
+) -> list[Seen]:  # fmt: skip
+    """What an observer sees in one run; in another one, with copies, if the network wrote to what was seen."""
+    mode = look(copying=copying)
+    again = partial(_shown, look, model, call, gradients=gradients)
     try:
         with torch.set_grad_enabled(gradients):
             with mode:
@@ -184,7 +186,11 @@ def _shown(
     except _Enough:
         pass
     except Lost:
-        return _shown(look, model, call, gradients=gradients)
+        return again(copying=copying)
+    if mode.overwritten:
+        if mode.replay:
+            mode.replay.memory.written = True
+        return again(copying=True)
     return [
         replace(seen, shared=bool(mode.elsewhere.intersection(seen.tensors)), straight=seen.name in mode.straight)
         for seen in mode.whole()
@@ -224,10 +230,12 @@ class _Observer(TorchFunctionMode):
 
     def __init__(  # noqa: PLR0913
         self, model: nn.Module, only: str | None, calls: int | None, replay: Replay | None, *, patterns: bool = False,
-        forced: Sequence[Tensor] = (), blank: bool = False,
+        forced: Sequence[Tensor] = (), blank: bool = False, copying: bool = False,
     ) -> None:  # fmt: skip
         super().__init__()
         self.patterns, self.forced, self.blank = patterns, forced, blank
+        self.copying = copying or bool(replay and replay.memory.written)
+        self.looked: list[tuple[Tensor, int]] = []  # what was seen, where no copies are made, and how often written to
         self.pattern: Tensor | None = None  # of attention that was seen since the last layer
         tensors = live_tensors(model)
         self.names = {id(tensor): name for name, tensor in reversed(tensors.items())}
@@ -374,9 +382,21 @@ class _Observer(TorchFunctionMode):
         """Record a site with a copy of its output, if it is wanted; stop the run if it was the last."""
         if self.only in (None, seen.name):
             last = len(self.seen) + 1 == self.calls  # nothing is written any more
-            self.seen.append(seen if last else replace(seen, output=seen.output.clone()))
+            self.seen.append(seen if last else replace(seen, output=self._as_seen(seen.output)))
             if last:
                 raise _Enough
+
+    def _as_seen(self, tensor: Tensor) -> Tensor:
+        """A tensor with the numbers that it has now: a copy, or itself while the network does not write to it."""
+        if self.copying:
+            return tensor.clone()
+        self.looked.append((tensor, writes(tensor)))
+        return tensor
+
+    @property
+    def overwritten(self) -> bool:
+        """Whether the network wrote to something after it had been seen."""
+        return any(writes(tensor) != before for tensor, before in self.looked)
 
     def _step(self, name: str, args: tuple[Any, ...], result: Any) -> None:
         """Note a step of a cell: one more of a site, or the first of one that has its place from now on."""
@@ -402,7 +422,7 @@ class _Observer(TorchFunctionMode):
         if name is not None and isinstance(weight, nn.Parameter) and weight.is_floating_point():
             kernel = tuple(weight.shape[2:])
             how = {"stride": 1, "padding": 0, "dilation": 1, "groups": 1, **given} if kernel else {}
-            kept = inputs.clone() if self.only in (None, name) else inputs  # others only say whose a sum is
+            kept = self._as_seen(inputs) if self.only in (None, name) else inputs  # others only say whose a sum is
             self.open[id(result)] = Seen(
                 name, kept, result, self.names.get(id(bias)), kernel, how, pattern=self.pattern
             )
@@ -460,7 +480,7 @@ class _Observer(TorchFunctionMode):
         if site.rest is not None or other is moved.result or other.shape != moved.result.shape:
             self._show(site)
             return func(*args)
-        rest = moved.back(other, site.output) if self.only in (None, site.name) else other
+        rest = self._as_seen(moved.back(other, site.output)) if self.only in (None, site.name) else other
         result = func(*args)
         if moved.steps:
             self._show(replace(site, output=moved.back(result, site.output), rest=rest, joint=joint))
