@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 from transfuse.activations import observe
-from transfuse.corrections.affine import has_constant, matrices, parts, written
+from transfuse.corrections.affine import PLACES, has_constant, matrices, parts, written
 from transfuse.modules import state_of
 from zoo import livened
 from zoo_problems import outputs
@@ -109,3 +109,12 @@ def test_what_has_a_constant():
     for bias in (True, False):
         (seen,) = observe(nn.GRU(3, 4, bias=bias), lambda each: each(torch.randn(2, 2, 3)))
         assert has_constant(seen) is bias
+
+
+def test_a_fit_looks_at_as_many_places_however_images_come_in_batches():
+    layer, images = nn.Conv2d(2, 3, 3), torch.randn(200, 2, 18, 18)
+    looks = {}
+    for size in (50, 100, 200):
+        seen = [observe(layer, lambda each, some=some: each(some))[0] for some in images.split(size)]
+        looks[size] = sum(len(parts(each, each.output)[0].outputs) for each in seen)
+    assert looks == dict.fromkeys((50, 100, 200), 4 * PLACES)

@@ -150,8 +150,8 @@ def test_batches_are_small_enough_for_memory_and_every_fifth_judges():
     numbers = {
         side: Images(0, torch.zeros(1, 3, side, side), dead_leaves).batches(500, least=5) for side in (16, 90, 999)
     }
-    assert numbers == {16: 5, 90: 25, 999: 500}
+    assert numbers == {16: 10, 90: 25, 999: 500}
     model, example = nn.Conv2d(3, 2, 3), torch.rand(1, 3, 16, 16)
     batches = drawn_inputs([model], Arguments.of(example), samples=600, images=Images(0, example, dead_leaves))
-    assert [len(args[0]) for args, _ in batches.data] == [60] * 10
-    assert [batch.judges for batch in batches] == [number % 5 == 4 for number in range(10)]
+    assert [len(args[0]) for args, _ in batches.data] == [40] * 15
+    assert [batch.judges for batch in batches] == [number % 5 == 4 for number in range(15)]

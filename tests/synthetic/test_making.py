@@ -104,8 +104,8 @@ def pictures():
 
 def test_networks_that_read_images_get_leaves_though_there_are_no_classes():
     found = made([pictures()], torch.randn(2, 3, 12, 9))
-    assert (found.batches.count, found.matching.count, found.why_not) == (10, 5, "")
-    assert {tuple(args[0].shape) for args, _ in found.batches.data} == {(100, 3, 12, 9)}
+    assert (found.batches.count, found.matching.count, found.why_not) == (20, 10, "")
+    assert {tuple(args[0].shape) for args, _ in found.batches.data} == {(50, 3, 12, 9)}
     assert str(found.chosen) == "leaves, since the example is an image of 3 channels"
     assert made([pictures()], torch.randn(2, 3, 12, 9), data=10).batches is None
 

@@ -1,12 +1,13 @@
 """What networks compute on inputs: sites where weights are applied, batches of inputs, activations as terms."""
 
-from .batches import Batch, Batches
+from .batches import IMAGES, Batch, Batches
 from .recurrence import Recurrence
 from .replaying import Replay, Runs
 from .sites import Norm, Seen, observe, replayed, together
 from .terms import Terms, activation_terms
 
 __all__ = [
+    "IMAGES",
     "Batch",
     "Batches",
     "Norm",

@@ -23,6 +23,11 @@ from ..errors import InputError
 from ..modules import private_randomness, random_states_kept, seed_random_states
 from ..types import Forward
 
+SAMPLES = 100  # in a batch that is cut from tensors
+# The same where each sample is an image. Convolutions turn it into much more than it is, and memory that is asked for
+# in large pieces is cleared anew each time: two networks of 16 channels take half as long again with twice as many.
+IMAGES = 50
+
 
 def plain_forward(model: nn.Module, batch: Any) -> Any:
     """Run a model on a batch as it comes from a `DataLoader`."""
@@ -108,7 +113,7 @@ class Batches:
     support: tuple[Batch, ...] = ()
 
     @staticmethod
-    def of(data: Any, *, forward: Forward | None = None, size: int = 100) -> Batches:
+    def of(data: Any, *, forward: Forward | None = None, size: int | None = None) -> Batches:
         """The batches in tensors or NumPy arrays (cut along the first dimension), an iterable, or a `DataLoader`.
 
         An iterator that can be gone through only once is read and kept.
@@ -234,7 +239,7 @@ def _as_tensors(data: Any) -> Any:
     return tuple(_as_tensors(each) for each in data) if type(data) is tuple else data
 
 
-def _cut(data: Any, size: int) -> list[Any]:
+def _cut(data: Any, size: int | None) -> list[Any]:
     """Tensors as batches of at most `size` samples, and at least five batches if there are ten samples."""
     if isinstance(data, tuple):
         return _cut(data[0], size) if data else []
@@ -244,6 +249,7 @@ def _cut(data: Any, size: int) -> list[Any]:
         lengths = {name: len(tensor) for name, tensor in data.items()}
         if len(set(lengths.values())) != 1:
             raise InputError(f"data has different numbers of samples: {lengths}; expected one number")
+        size = size or min(map(_most, data.values()))
         columns = {name: _cut(tensor, size) for name, tensor in data.items()}
         return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
     if not _has_samples(data):
@@ -252,7 +258,12 @@ def _cut(data: Any, size: int) -> list[Any]:
             f"data holds no samples: it is {type(data).__name__}{shape}; expected tensors with samples along their "
             "first dimension (a list is a list of batches)"
         )
-    return list(torch.tensor_split(data, max(-(-len(data) // size), min(5, len(data) // 2), 1)))
+    return list(torch.tensor_split(data, max(-(-len(data) // (size or _most(data))), min(5, len(data) // 2), 1)))
+
+
+def _most(samples: Tensor) -> int:
+    """How many samples there are in a batch, at most."""
+    return IMAGES if samples.dim() == 4 else SAMPLES
 
 
 def _samples_in(content: Any) -> int:

@@ -15,11 +15,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ..activations import Seen
+from ..activations import IMAGES, Seen
 from ..types import State
 
 FEATURES = 2**21  # numbers of features of a site that are looked at in one batch
-PLACES = 4096  # of a convolution that are looked at in one batch: they are alike, and a fit gained little from more
+# Of a convolution, how many numbers of features and how many places, in a batch as images are cut into; in one of more
+# images more. Places are alike, and a fit gained little from more of them.
+SEEN_FEATURES, PLACES = 2**20, 2048
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +77,10 @@ def looked_at(seen: Seen, outputs: Tensor) -> Tensor | slice:
     channels = -1 - len(seen.kernel)
     width = seen.inputs.shape[channels] * math.prod(seen.kernel)
     most = max(FEATURES // width, 1)
-    found = sampled(outputs.numel() // outputs.shape[channels], min(most, PLACES) if seen.kernel else most)
+    if seen.kernel:
+        images = len(outputs) if outputs.dim() == len(seen.kernel) + 2 else 1
+        most = max(int(max(images / IMAGES, 1) * min(SEEN_FEATURES / width, PLACES)), 1)
+    found = sampled(outputs.numel() // outputs.shape[channels], most)
     return found if isinstance(found, slice) else found.to(outputs.device)
 
 

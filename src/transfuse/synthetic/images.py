@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils import _pytree as pytree
 
-from ..activations import Seen, observe
+from ..activations import IMAGES, Seen, observe
 from ..modules import Arguments
 
 Size = tuple[int, int, int]  # of an image: channels, height, width
@@ -23,7 +23,7 @@ Generator = Callable[[int, Tensor, torch.Generator], Tensor]  # how many, an exa
 SMALLEST = 8  # pixels of the shorter side: on smaller images no shapes are seen
 SPARSE = 0.5  # share of the pixels that are background, from which on an image counts as sparse
 NEAR = 0.02  # what differs from the background by less than this counts as background, in ranges of the example
-BATCH = 100  # images in a batch, at most
+BATCH = IMAGES  # in a batch, at most
 PIXELS = 200_000  # in a batch, at most: what networks make of it has to fit into memory
 TINY = 1e-6  # keeps divisions by zero away; a deviation below this, relatively, is none
 # How much more images differ in their colours than quarters of one image do. Of photographs; with less, one or two of
