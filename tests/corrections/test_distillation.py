@@ -24,7 +24,7 @@ def network(seed, norm=True):
 
 @pytest.fixture(autouse=True)
 def few_steps(monkeypatch):
-    monkeypatch.setattr(distillation, "STEPS", 25)
+    monkeypatch.setattr(distillation, "STEPS", (25, 25))
 
 
 @pytest.fixture(scope="module")
@@ -157,7 +157,9 @@ def test_a_wider_network_with_batch_norm_is_distilled():
 
 @pytest.mark.long
 def test_a_recurrent_network_is_distilled(monkeypatch):
-    monkeypatch.setattr(distillation, "STEPS", 100)  # its layers were fitted by whole trajectories: little is left
+    monkeypatch.setattr(
+        distillation, "STEPS", (100, 100)
+    )  # its layers were fitted by whole trajectories: little is left
 
     class Last(nn.Module):
         def __init__(self, seed):
@@ -192,6 +194,19 @@ def test_inputs_that_are_no_images_are_mixed_and_nothing_else(monkeypatch):
     rows = X.flatten(1)
     assert torch.equal(varied(rows, torch.Generator().manual_seed(0)), rows)
     assert not torch.equal(varied(X, torch.Generator().manual_seed(0)), X)
+
+
+@pytest.mark.parametrize(("size", "steps"), [(10, 40), (50, 40), (100, 20), (400, 10)])
+def test_smaller_batches_make_more_steps(monkeypatch, size, steps):
+    monkeypatch.setattr(distillation, "INPUTS", 2000)
+    monkeypatch.setattr(distillation, "STEPS", (10, 40))
+    told, parent = [], nn.Linear(3, 2)
+    batches = Batches.of(torch.randn(2000, 3), size=size)
+    network = nn.Linear(3, 2)
+    distill_towards_parents(
+        Task(network, [parent], [1.0], batches, step=lambda done, total: told.append((done, total)))
+    )
+    assert told == [(number, steps) for number in range(steps)]
 
 
 def test_each_step_is_told():

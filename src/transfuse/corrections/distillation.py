@@ -23,7 +23,8 @@ from ..activations import Batch, Seen, observe
 from ..modules import tensors_in, twin_of
 from .task import Task
 
-STEPS = 200  # of the training
+INPUTS = 20_000  # that the training goes through, a batch in each step
+STEPS = (200, 400)  # of the training, at least and at most, however large batches are
 # Of Adam at its highest, relative to the size of each tensor (the root of its mean square): one rate serves networks
 # whose weights are of other sizes, as layer-wise rates do in large batches (You et al. 2017, arXiv:1708.03888).
 RATE = 0.02
@@ -56,10 +57,11 @@ def _train(network: nn.Module, task: Task) -> bool:
         each.requires_grad_(True)
     sizes = [float(each.detach().square().mean().sqrt().clamp_min(SMALLEST_SIZE)) for each in parameters]
     optimiser = torch.optim.Adam([{"params": [each]} for each in parameters], RATE, betas=BETAS)
-    for number, batch in enumerate(_varied_batches(task)):
-        task.step(number, STEPS)
+    steps = _steps(task)
+    for number, batch in enumerate(_varied_batches(task, steps)):
+        task.step(number, steps)
         for group, size in zip(optimiser.param_groups, sizes, strict=True):
-            group["lr"] = size * rate_at((number + 0.5) / STEPS)
+            group["lr"] = size * rate_at((number + 0.5) / steps)
         optimiser.zero_grad()
         with torch.enable_grad():
             distance = distance_to_parents(network, task, batch)
@@ -133,16 +135,23 @@ def _relative(value: Tensor, target: Tensor) -> Tensor:
     return (value - target).square().sum() / size.clamp_min(torch.finfo(size.dtype).tiny)
 
 
-def _varied_batches(task: Task) -> Iterator[Batch]:
+def _steps(task: Task) -> int:
+    """How many steps the training has: more where batches are small."""
+    sizes = [batch.samples for batch in task.batches if batch.fits]
+    least, most = STEPS
+    return min(max(round(INPUTS * len(sizes) / sum(sizes)), least), most)
+
+
+def _varied_batches(task: Task, steps: int) -> Iterator[Batch]:
     """As many batches as there are steps, from pass after pass over the inputs; those that count less come less often.
 
     The same ones for the same seed.
     """
     random = torch.Generator().manual_seed(task.seed)
     done = 0
-    while done < STEPS:
+    while done < steps:
         for batch in task.batches:
-            if batch.fits and done < STEPS and float(torch.rand((), generator=random)) < batch.weight:
+            if batch.fits and done < steps and float(torch.rand((), generator=random)) < batch.weight:
                 yield batch.varied(partial(varied, random=random))
                 done += 1
 

@@ -101,8 +101,9 @@ CORRECTIONS: dict[str, Correction] = {
         partial(select_units, balanced=False), for_synthetic=True, carries=True, needs_units=True, automatic=False,
     ),
     "distill": Correction(
-        f"trained for {STEPS} steps, without labels, towards the parents' mean outputs and pre-activations, after the "
-        "better of refit and selection", "transfuse; distillation by Hinton et al. (2015); arXiv:1503.02531",
+        f"trained for {STEPS[0]} to {STEPS[1]} steps, without labels, towards the parents' mean outputs and "
+        "pre-activations, after the better of refit and selection",
+        "transfuse; distillation by Hinton et al. (2015); arXiv:1503.02531",
         distill_towards_parents, for_synthetic=True, carries=True, automatic=False, after=("refit", "selection"),
     ),
 }  # fmt: skip
