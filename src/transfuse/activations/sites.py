@@ -144,7 +144,7 @@ def observe(  # noqa: PLR0913
 ) -> list[Seen]:  # fmt: skip
     """The sites of a network in one run, in the order in which it makes them.
 
-    Their tensors are as they were seen: of a network that writes to its own later on they are copies.
+    Their tensors are as they were seen: copies, unless a replay tells that the network does not write to its own.
 
     Args:
         model: The network, in evaluation mode.
@@ -169,11 +169,10 @@ def observe_attending(model: nn.Module, call: Callable[[nn.Module], Any]) -> lis
 
 
 def _shown(
-    look: Callable[..., _Observer], model: nn.Module, call: Callable[[nn.Module], Any], *, gradients: bool = False,
-    copying: bool = False,
-) -> list[Seen]:  # fmt: skip
-    """What an observer sees in one run; in another one, with copies, if the network wrote to what was seen."""
-    mode = look(copying=copying)
+    look: Callable[[], _Observer], model: nn.Module, call: Callable[[nn.Module], Any], *, gradients: bool = False
+) -> list[Seen]:
+    """What an observer sees in one run, or in another one if the network wrote to what was seen."""
+    mode = look()
     again = partial(_shown, look, model, call, gradients=gradients)
     try:
         with torch.set_grad_enabled(gradients):
@@ -186,11 +185,10 @@ def _shown(
     except _Enough:
         pass
     except Lost:
-        return again(copying=copying)
-    if mode.overwritten:
-        if mode.replay:
-            mode.replay.memory.written = True
-        return again(copying=True)
+        return again()
+    if mode.replay and mode.overwritten:
+        mode.replay.memory.written = True
+        return again()
     return [
         replace(seen, shared=bool(mode.elsewhere.intersection(seen.tensors)), straight=seen.name in mode.straight)
         for seen in mode.whole()
@@ -230,11 +228,11 @@ class _Observer(TorchFunctionMode):
 
     def __init__(  # noqa: PLR0913
         self, model: nn.Module, only: str | None, calls: int | None, replay: Replay | None, *, patterns: bool = False,
-        forced: Sequence[Tensor] = (), blank: bool = False, copying: bool = False,
+        forced: Sequence[Tensor] = (), blank: bool = False,
     ) -> None:  # fmt: skip
         super().__init__()
         self.patterns, self.forced, self.blank = patterns, forced, blank
-        self.copying = copying or bool(replay and replay.memory.written)
+        self.copying = replay is None or replay.memory.written
         self.looked: list[tuple[Tensor, int]] = []  # what was seen, where no copies are made, and how often written to
         self.pattern: Tensor | None = None  # of attention that was seen since the last layer
         tensors = live_tensors(model)
