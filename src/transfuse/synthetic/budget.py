@@ -19,7 +19,7 @@ from .inversion import INVERSION_STEPS
 # How many samples of noise are made, by whether networks convolve: a convolution sees many places of each sample.
 SAMPLES = {True: 200, False: 500}
 MOST_IMAGES = 1000  # leaves or strokes: a refit was found to gain little from more
-TOGETHER = 250  # images in the batches of which one judges
+TOGETHER = 500  # images are cut down to so many, or a multiple, where few go beyond
 # Bytes of one site of all images, at most: a refit that cannot keep them computes them again and again, and on narrow
 # networks it takes more than twice as long for twice as many.
 KEPT = 2**29
@@ -64,13 +64,13 @@ class Budget:
 
 
 def _in_whole_batches(images: int) -> int:
-    """A number of images, without the last ones if these would make five more batches, and not half fill them.
+    """A number of images, without the last ones if they are not half as many again.
 
     What a fit looks at grows with the batches, full or not: a VGG11 took a fifth longer with 544 images than with 500.
 
     Example:
         >>> [_in_whole_batches(images) for images in (60, 499, 544, 749, 750, 1000)]
-        [60, 499, 500, 749, 750, 1000]
+        [60, 499, 500, 500, 750, 1000]
     """
     over = images % TOGETHER
     return images - over if images > TOGETHER and over < TOGETHER // 2 else images
