@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from transfuse.activations import Replay, observe
+from transfuse.activations import Replay, observe, replayed
 from transfuse.activations.replaying import Memory
 from zoo import ZOO, livened, named
 from zoo_runs import Convolutions, changed, run, shown
@@ -39,8 +39,10 @@ def test_only_what_comes_after_a_change_is_computed_again(monkeypatch):
         Replay, "result", lambda self, make: result(self, lambda: computed.append(make.func.__name__) or make())
     )
     for change, expected in (
-        # What the network wrote to is computed once more: from then on there are copies.
-        (None, ["conv2d", "conv2d", "pooled", "linear", "conv2d"]),
+        (
+            None,
+            2 * ["conv2d", "conv2d", "pooled", "linear"],
+        ),  # it writes to what it gets: there are copies from then on
         (None, []),
         (model.last.bias, ["linear"]),
         (model.norm.running_mean, ["pooled", "linear"]),
@@ -72,6 +74,40 @@ def test_what_nobody_writes_to_is_not_copied():
     assert all(kept.result is one.output is other.output
                for kept, one, other in zip(replay.results, first, second, strict=True))  # fmt: skip
     assert not replay.memory.written
+
+
+def through_data(x):
+    x.data.mul_(0.5)
+    return x
+
+
+def through_an_array(x):
+    x.numpy()[:] *= 0.5
+    return x
+
+
+def through_new_memory(x):
+    x.data = 0.5 * x
+    return x
+
+
+@pytest.mark.parametrize("write", [through_data, through_an_array, through_new_memory])
+def test_writes_that_are_not_counted_do_not_spoil_what_is_kept(write):
+    class Writing(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.one, self.two = nn.Linear(3, 4), nn.Linear(4, 4)
+
+        def forward(self, x):
+            return self.two(write(self.one(x)))
+
+    model, x = Writing(), torch.randn(5, 3)
+    expected, replay, other = shown(model, x), Replay(), Replay()
+    for _ in range(3):
+        torch.testing.assert_close(shown(model, x, replay=replay), expected, rtol=0, atol=0)
+        for kept in (replay, other):
+            found = replayed(model, partial(run, x), kept)
+            torch.testing.assert_close(found, expected["1 two.weight out"], rtol=0, atol=0)
 
 
 @pytest.mark.parametrize("where", ["first", "second", "both"])

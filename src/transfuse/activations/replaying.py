@@ -135,6 +135,12 @@ class Replay:
         for name in names:
             self.first.setdefault(name, self.at)
 
+    def keep_copies(self) -> None:
+        """Keep copies from now on, for the network writes to what it is given, and forget what it may have spoiled."""
+        self.memory.written = True
+        self.memory.left += sum(kept.nbytes for kept in self.results)
+        self.results.clear()
+
     def reach(self) -> None:
         """Keep what is in use now, where a run comes to the layer that it looks at."""
         self.resumption.reach(self.memory.left + self.reserved)

@@ -42,6 +42,10 @@ ELEMENTWISE = frozenset(
 )  # fmt: skip
 _Owner = tuple[ReferenceType[Tensor], str]  # what comes out of a site, while it is there, and the name of the site
 NOTHING = ""  # the name of no weight: nothing is looked for
+# Ways to the memory of a tensor by which writes to it are not counted.
+UNCOUNTED = {Tensor.data.__get__, Tensor.data.__set__} | {  # type: ignore[attr-defined]
+    getattr(Tensor, name) for name in ("numpy", "__array__", "__dlpack__", "storage", "untyped_storage", "data_ptr")
+}
 # Functions that look at a tensor without using its values.
 LOOKS = ("__get__", "__len__", "size", "dim", "numel", "stride", "is_contiguous", "is_floating_point")
 
@@ -187,7 +191,7 @@ def _shown(
     except Lost:
         return again()
     if mode.replay and mode.overwritten:
-        mode.replay.memory.written = True
+        mode.replay.keep_copies()
         return again()
     return [
         replace(seen, shared=bool(mode.elsewhere.intersection(seen.tensors)), straight=seen.name in mode.straight)
@@ -202,6 +206,8 @@ def replayed(model: nn.Module, call: Callable[[nn.Module], Any], replay: Replay)
             result = call(model)
         if mode.resumption:
             mode.resumption.check(mode.names, pytree.tree_leaves(result))
+        if mode.overwritten:
+            replay.keep_copies()
     except Lost:
         return replayed(model, call, replay)
     replay.complete = True
@@ -234,6 +240,7 @@ class _Observer(TorchFunctionMode):
         self.patterns, self.forced, self.blank = patterns, forced, blank
         self.copying = replay is None or replay.memory.written
         self.looked: list[tuple[Tensor, int]] = []  # what was seen, where no copies are made, and how often written to
+        self.uncounted = False  # whether writes may not have been counted
         self.pattern: Tensor | None = None  # of attention that was seen since the last layer
         tensors = live_tensors(model)
         self.names = {id(tensor): name for name, tensor in reversed(tensors.items())}
@@ -257,6 +264,7 @@ class _Observer(TorchFunctionMode):
     ) -> Any:
         """Called by PyTorch in place of each of its functions, so that inputs and outputs can be noted."""
         kwargs = kwargs or {}
+        self.uncounted = self.uncounted or func in UNCOUNTED
         if func is nn.functional.multi_head_attention_forward:
             with self:  # a function of PyTorch that is made of others: its weights are applied by those
                 return opened(func)(*args, **kwargs)
@@ -393,8 +401,8 @@ class _Observer(TorchFunctionMode):
 
     @property
     def overwritten(self) -> bool:
-        """Whether the network wrote to something after it had been seen."""
-        return any(writes(tensor) != before for tensor, before in self.looked)
+        """Whether the network wrote, or may have written, to something that is not a copy after it had been seen."""
+        return not self.copying and (self.uncounted or any(writes(tensor) != before for tensor, before in self.looked))
 
     def _step(self, name: str, args: tuple[Any, ...], result: Any) -> None:
         """Note a step of a cell: one more of a site, or the first of one that has its place from now on."""
