@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ..layout import Framed, Permutation, Reversible, Rotation, Symmetry, pair_scores
+from ..layout.moving import mixed_along
 from ..transport import exact
 
 SAME = 1e-4  # plans whose entries differ by less do the same
@@ -70,8 +71,7 @@ class Plan:
         carrier = self.matrices[0 if odd else 1]
         if not produced:
             carrier = carrier / self.matrices[1].sum(0).clamp_min(torch.finfo(carrier.dtype).tiny)
-        mixed: Tensor = torch.tensordot(carrier, units, dims=1)
-        return mixed
+        return mixed_along(carrier, units, 0)
 
     def relative_to(self, first: Reversible) -> Plan:
         """What this plan becomes when the target's units are renumbered so that a permutation becomes the identity."""

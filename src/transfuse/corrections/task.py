@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from ..activations import Batch, Batches, Runs, Seen, observe, replayed, together
 from ..errors import InputError
+from ..layout.moving import mixed_along
 from ..modules import live_tensors, numbers_in, tensors_in
 from ..types import State
 from .aims import AIMS, AUTO_AIM, EVIDENCE, MEAN, answers
@@ -213,7 +214,7 @@ class Task:
         """Pre-activations of a parent, in the order of the network."""
         if not self.carry:
             return seen.pre_activations
-        return carried_along(self.carry[parent][seen.name].to(seen.output), seen.output, -1 - len(seen.kernel))
+        return mixed_along(self.carry[parent][seen.name].to(seen.output), seen.output, -1 - len(seen.kernel))
 
     def _mean_gates(self, seen: Sequence[Seen]) -> Tensor:
         """What the gates of a recurrent layer see, carried from the parents: of each, for the units that come from it.
@@ -229,7 +230,7 @@ class Task:
             if not len(units):
                 continue
             rows = weight * matrix[:, units].flatten(0, 1)
-            own = tuple(carried_along(rows, tensor, -tensor.dim()) for tensor in layer.weights)
+            own = tuple(mixed_along(rows, tensor, -tensor.dim()) for tensor in layer.weights)
             found = (
                 replace(layer, weights=own).pre_activations(each.inputs, each.output).unflatten(-1, (-1, len(units)))
             )
@@ -339,18 +340,6 @@ def aiming(task: Task, aim: str) -> tuple[Task, str]:
     if found is not None:
         own = replace(own, temperature=found.temperature, order=found.order)
     return own, "as asked for" if asked else str(found)
-
-
-def carried_along(matrix: Tensor, values: Tensor, axis: int) -> Tensor:
-    """Values, carried along one axis by a matrix [network's rows, parent's rows].
-
-    Where each row is a multiple of one other, as with units that are selected, they are gathered: a product of matrices
-    takes many times as long.
-    """
-    if int(matrix.count_nonzero(1).max()) > 1:
-        return (values.movedim(axis, -1) @ matrix.T).movedim(-1, axis)
-    gathered = values.index_select(axis, matrix.abs().argmax(1))
-    return gathered * matrix.sum(1).view(-1, *[1] * (-1 - axis))
 
 
 def check_numbers(name: str, *sums: Tensor) -> None:

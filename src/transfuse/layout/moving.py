@@ -110,14 +110,28 @@ def _rotated_rows(
     if not pair.target.odd.all() or element.is_identity:
         return carried_rows(tensor, others, model, elements, along=along)
     rest = [_carrier(tensor, axis, pairs, model, elements) for axis, pairs in others.items()]
-    return lambda rows: _through(rest, _product(element.matrix[rows], tensor, along))
+    return lambda rows: _through(rest, mixed_along(element.matrix[rows], tensor, along))
 
 
-def _product(matrix: Tensor, tensor: Tensor, axis: int) -> Tensor:
-    """A tensor whose positions along an axis are mixed by a matrix [new positions, positions]."""
+def mixed_along(matrix: Tensor, tensor: Tensor, axis: int) -> Tensor:
+    """A tensor whose positions along an axis are mixed by a matrix [new positions, positions].
+
+    Where each new position is a multiple of one other, as with units that are selected or repeated, they are gathered:
+    a product of matrices takes many times as long.
+
+    Example:
+        >>> mixed_along(torch.tensor([[0.0, 1.0], [2.0, 0.0], [0.0, 1.0]]), torch.tensor([3.0, 4.0]), 0)
+        tensor([4., 6., 4.])
+    """
+    matrix, axis = matrix.to(tensor), axis % tensor.dim()
+    if int(matrix.count_nonzero(1).max()) <= 1:
+        gathered = tensor.index_select(axis, matrix.abs().argmax(1))
+        factors = matrix.sum(1)
+        rest = tensor.dim() - 1 - axis
+        return gathered if bool((factors == 1).all()) else gathered * factors.view(-1, *[1] * rest)
     if axis == tensor.dim() - 1:
-        return tensor @ matrix.to(tensor).T
-    mixed: Tensor = torch.tensordot(matrix.to(tensor), tensor, dims=([1], [axis]))
+        return tensor @ matrix.T
+    mixed: Tensor = torch.tensordot(matrix, tensor, dims=([1], [axis]))
     return mixed.movedim(0, axis)
 
 
@@ -144,7 +158,7 @@ def _carrier(
     if all(element.is_identity for element in used):
         return lambda tensor: tensor
     if len(used) == 1 and isinstance(element := used[0], Rotation):
-        return lambda tensor: _product(element.matrix, tensor, axis) if pairs[0].target.odd.all() else tensor
+        return lambda tensor: mixed_along(element.matrix, tensor, axis) if pairs[0].target.odd.all() else tensor
     if any(isinstance(element, Framed) for element in used):
         return _framed(like, axis, pairs, model, elements)
     if not all(element.by_index for element in used):
