@@ -107,7 +107,7 @@ class Replay:
         """A replay for a copy of the network that has these tensors: it begins with what is kept, and keeps no more."""
         own = {name: (id(x), writes(x)) for name, x in tensors.items()}
         stamps = {name: own[name] for name in self.stamps}
-        return Replay(Memory(0), list(self.results), dict(self.first), stamps, self.complete)
+        return Replay(Memory(0, self.memory.written), list(self.results), dict(self.first), stamps, self.complete)
 
     def begin(self, tensors: Mapping[str, Tensor], only: str | None = None) -> None:
         """Begin a run: what was computed with tensors that have changed since is forgotten.
@@ -185,7 +185,7 @@ class Runs:
         """The runs of a network for a copy of it, whose tensors have the same names."""
         tensors = live_tensors(twin)
         found = {(twin, number): replay.lent(tensors) for (of, number), replay in self.replays.items() if of is model}
-        return Runs(Memory(0), found)
+        return Runs(Memory(0, self.memory.written), found)
 
 
 def stamped(result: Any) -> tuple[int, ...]:
