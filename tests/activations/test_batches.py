@@ -50,6 +50,20 @@ def test_all_samples_come_each_time(data, count):
     assert samples in (1, 3, 23)
 
 
+@pytest.mark.parametrize(
+    ("data", "count"),
+    [
+        (torch.zeros(1000, 3), 10),
+        (torch.zeros(1000, 3, 4), 10),
+        (torch.zeros(1000, 1, 2, 2), 20),
+        (torch.zeros(1000, 1, 2, 2, 2), 20),
+        ({"rows": torch.zeros(1000, 3), "images": torch.zeros(1000, 1, 2, 2)}, 20),
+    ],
+)
+def test_images_come_in_smaller_batches(data, count):
+    assert (Batches.of(data).count, Batches.of(data, size=500).count) == (count, 5)
+
+
 def test_a_dict_holds_keyword_arguments():
     batches = Batches.of({"x": X, "scale": 2 * torch.ones(23, 1)}, size=4)
     assert batches.count == 6

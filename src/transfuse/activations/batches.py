@@ -24,8 +24,8 @@ from ..modules import private_randomness, random_states_kept, seed_random_states
 from ..types import Forward
 
 SAMPLES = 100  # in a batch that is cut from tensors
-# The same where each sample is an image. Convolutions turn it into much more than it is, and memory that is asked for
-# in large pieces is cleared anew each time: a fusion of two ResNet20 takes a twentieth longer with twice as many.
+# The same where each sample is an image or a film. Convolutions turn it into much more than it is, and memory that is
+# asked for in large pieces is cleared anew each time: two ResNet20 take a twentieth longer with twice as many.
 IMAGES = 50
 
 
@@ -263,7 +263,7 @@ def _cut(data: Any, size: int | None) -> list[Any]:
 
 def _most(samples: Tensor) -> int:
     """How many samples there are in a batch, at most."""
-    return IMAGES if samples.dim() == 4 else SAMPLES
+    return IMAGES if samples.dim() > 3 else SAMPLES
 
 
 def _samples_in(content: Any) -> int:
