@@ -39,10 +39,8 @@ def test_only_what_comes_after_a_change_is_computed_again(monkeypatch):
         Replay, "result", lambda self, make: result(self, lambda: computed.append(make.func.__name__) or make())
     )
     for change, expected in (
-        (
-            None,
-            2 * ["conv2d", "conv2d", "pooled", "linear"],
-        ),  # it writes to what it gets: there are copies from then on
+        # Twice, for it writes to what it gets: there are copies from then on.
+        (None, 2 * ["conv2d", "conv2d", "pooled", "linear"]),
         (None, []),
         (model.last.bias, ["linear"]),
         (model.norm.running_mean, ["pooled", "linear"]),
